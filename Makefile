@@ -1,0 +1,72 @@
+# One command each, from nothing. Everything happens inside .venv; nothing outside this folder is touched.
+PYTHON ?= python3
+VENV   := .venv
+OLDEST := .venv-oldest
+BIN    := $(VENV)/bin
+PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-oldest check format docs bench clean
+
+help:  ## what can be made here
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+demo: $(VENV)/.demo  ## play Oort beside random selection and show the result
+	$(BIN)/oort demo
+
+test: $(VENV)/.test test-oldest  ## every test, on the newest and on the oldest libraries that we declare
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-oldest: $(OLDEST)/.test
+	$(OLDEST)/bin/python -m pytest -n $(WORKERS) -m "not slow" tests src
+
+check: $(VENV)/.check  ## lint, types, layers, dependencies
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry src
+
+format: $(VENV)/.check  ## rewrite the code the way check wants it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.docs  ## build the documentation, warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+bench: $(VENV)/.demo  ## measure, and write benchmarks/results
+	$(BIN)/python -m benchmarks
+
+clean:  ## forget everything that was built
+	rm -rf $(VENV) $(OLDEST) build dist docs/_build docs/_generated oort-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade 'pip>=25.1'
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing into $(VENV) ..."
+	$(PIP) -c constraints.txt -e '.[all]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	$(PIP) -c constraints.txt --group test --group docs
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.demo
+	$(PIP) -c constraints.txt --group docs
+	@touch $@
+
+$(VENV)/.check: $(VENV)/.test
+	$(PIP) -c constraints.txt --group check
+	@touch $@
+
+# The oldest NumPy and SciPy that pyproject.toml declares, without any extra.
+$(OLDEST)/.test: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(OLDEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(OLDEST)/bin/python -m pip install --quiet \
+	    numpy==1.25.0 scipy==1.9.3 pytest pytest-xdist hypothesis sybil -e .
+	@touch $@

@@ -1,0 +1,107 @@
+"""Every error that Oort raises, and every warning that it gives.
+
+    OortError
+    ├── InvalidArgumentError (ValueError)      an argument of a call is wrong
+    │   ├── InvalidClientIdError               not a string or a 64-bit integer
+    │   ├── InvalidFeedbackError               a client's report cannot be used
+    │   └── RoundError                         a round that is not open, or not yet
+    ├── ConfigError (ValueError)               a setting is wrong, or settings contradict one another
+    ├── UnknownClientError (KeyError)          a client that was never seen
+    ├── SaveFileError (OSError)                a saved selector cannot be read or written
+    │   ├── DamagedFileError                   bytes are missing or changed
+    │   └── NewerFileError                     written by a newer version
+    └── MissingExtraError (ImportError)        an optional dependency is not installed
+
+    OortWarning (UserWarning)
+    ├── StaleFeedbackWarning                   a report that came too late to be used
+    └── ConfigWarning                          settings that will not do what they promise
+
+Each inherits a builtin too, so that ``except ValueError`` works as everywhere else. Messages have one shape: what is
+wrong, what it must be, what was given.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+class OortError(Exception):
+    """The root: whatever Oort raises on purpose."""
+
+
+class InvalidArgumentError(OortError, ValueError):
+    """An argument of a call is wrong."""
+
+
+class InvalidClientIdError(InvalidArgumentError):
+    """A client id is neither a string nor an integer from −2⁶³ to 2⁶⁴−1."""
+
+
+class InvalidFeedbackError(InvalidArgumentError):
+    """A client's report cannot be used; the message names client, field and value."""
+
+
+class RoundError(InvalidArgumentError):
+    """A call names a round that is not open or has not happened."""
+
+
+class ConfigError(OortError, ValueError):
+    """A setting is wrong, or settings contradict one another."""
+
+
+class UnknownClientError(OortError, KeyError):
+    """A client that was never registered, selected or reported."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class SaveFileError(OortError, OSError):
+    """A saved selector cannot be read or written."""
+
+
+class DamagedFileError(SaveFileError):
+    """A saved selector whose bytes are missing or changed."""
+
+
+class NewerFileError(SaveFileError):
+    """A saved selector written by a version that this one does not know."""
+
+
+class MissingExtraError(OortError, ImportError):
+    """An optional dependency is not installed; the message holds the pip line that cures it."""
+
+
+class OortWarning(UserWarning):
+    """The root of Oort's warnings."""
+
+
+class StaleFeedbackWarning(OortWarning):
+    """A report for a round so old that Oort no longer knows whether it was counted."""
+
+
+class ConfigWarning(OortWarning):
+    """Settings that are valid but will not do what they promise."""
+
+
+def require(holds: bool, setting: str, must_be: str, got: object) -> None:
+    """Raise the one shape of configuration error unless the condition holds.
+
+    >>> require(False, "PacerConfig.window", "at least one round", 0)
+    Traceback (most recent call last):
+    oort.errors.ConfigError: PacerConfig.window must be at least one round; got 0
+    """
+    if not holds:
+        message = f"{setting} must be {must_be}; got {got!r}"
+        raise ConfigError(message)
+
+
+def missing_extra(feature: str, package: str, extra: str) -> NoReturn:
+    """Say which package a feature needs and how to get it.
+
+    >>> missing_extra("oort.plots", "matplotlib", "plots")
+    Traceback (most recent call last):
+    oort.errors.MissingExtraError: oort.plots needs 'matplotlib': pip install 'oort-fl[plots]'
+    """
+    message = f"{feature} needs '{package}': pip install 'oort-fl[{extra}]'"
+    raise MissingExtraError(message)

@@ -1,0 +1,224 @@
+"""The values that cross Oort's borders: what clients report, what a selection says.
+
+    ClientId        a string, or an integer from −2⁶³ to 2⁶⁴−1; 1 and "1" are two clients
+    Feedback        what one client reports after a round
+    Outcome         completed, failed or unused
+    UpdateResult    what became of a batch of reports
+    Selection       who was picked, and why
+    ClientColumns   what is known of some clients, as arrays: what a utility or a fairness function sees
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from oort.errors import InvalidFeedbackError
+
+ClientId: TypeAlias = str | int
+Floats: TypeAlias = npt.NDArray[np.floating[Any]]
+Integers: TypeAlias = npt.NDArray[np.integer[Any]]
+Rows: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Among: TypeAlias = Sequence[ClientId] | npt.NDArray[Any]
+
+
+class Outcome(str, Enum):
+    """How a participation ended."""
+
+    COMPLETED = "completed"  #: trained and reported: utility and duration count
+    FAILED = "failed"  #: selected, but dropped out: counts as a participation, says nothing of utility
+    UNUSED = "unused"  #: over-committed and cut off by the quorum: does not count as a participation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback:
+    """What one client reports after training.
+
+    Give the loss in the form that is at hand: ``mean_squared_loss`` with ``num_samples``, a ready ``utility``, or
+    per-sample losses through :meth:`from_losses`. Values are checked when they reach a selector, which knows whose
+    they are.
+
+    >>> Feedback(num_samples=120, mean_squared_loss=1.9, duration_s=38.5).outcome
+    <Outcome.COMPLETED: 'completed'>
+    """
+
+    num_samples: int | None = None
+    mean_squared_loss: float | None = None
+    mean_squared_gradient_norm: float | None = None
+    utility: float | None = None
+    duration_s: float | None = None
+    outcome: Outcome | str = Outcome.COMPLETED
+    sketch: Sequence[float] | None = None
+
+    @classmethod
+    def from_losses(
+        cls, losses: npt.ArrayLike, *, duration_s: float | None = None, sketch: Sequence[float] | None = None
+    ) -> Feedback:
+        """Feedback from the loss of every sample trained on.
+
+        >>> Feedback.from_losses([1.0, 3.0], duration_s=4.0)
+        Feedback(num_samples=2, mean_squared_loss=5.0, mean_squared_gradient_norm=None, utility=None,
+                 duration_s=4.0, outcome=<Outcome.COMPLETED: 'completed'>, sketch=None)
+        """
+        values = np.asarray(losses, dtype=np.float64).ravel()
+        mean_square = float(np.mean(np.square(values))) if values.size else 0.0
+        return cls(num_samples=values.size, mean_squared_loss=mean_square, duration_s=duration_s, sketch=sketch)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Feedback:
+        """Feedback from a plain dict: the fields of this class, or ``losses`` for per-sample ones.
+
+        Raises:
+            InvalidFeedbackError: A key is not a field; the message lists the fields.
+
+        >>> Feedback.from_mapping({"utility": 3.5, "duration_s": 2.0}).utility
+        3.5
+        """
+        given = dict(values)
+        losses = given.pop("losses", None)
+        allowed = [f.name for f in fields(cls)]
+        unknown = sorted(set(given) - set(allowed), key=str)
+        if unknown:
+            message = f"feedback has no field {unknown[0]!r}; the fields are losses, {', '.join(allowed)}"
+            raise InvalidFeedbackError(message)
+        if losses is not None:
+            from_losses = cls.from_losses(losses)
+            given.setdefault("num_samples", from_losses.num_samples)
+            given["mean_squared_loss"] = from_losses.mean_squared_loss
+        return cls(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """One report of a batch that was not applied."""
+
+    index: int  #: its place in the batch
+    client: Any  #: the id as given
+    field: str  #: which value is wrong
+    value: Any  #: what it was
+    reason: str  #: what it must be
+
+    def __str__(self) -> str:
+        return f"client {_shown(self.client)}: {self.field} must be {self.reason}; got {_shown(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateResult:
+    """What became of a batch of reports: every one is in exactly one of the four."""
+
+    applied: int = 0  #: changed what is known
+    repeated: int = 0  #: the same client and round had been received before
+    outdated: int = 0  #: something newer was known already; noted as received
+    rejected: tuple[Rejection, ...] = ()  #: not usable, with the reason
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Why one client was picked."""
+
+    client: ClientId
+    how: str  #: "exploited", "explored", "filled" (pending or removed clients) or "uniform"
+    score: float  #: what the draw was weighted with
+    utility: float = float("nan")  #: clipped and scaled to [0, 1]
+    staleness: float = float("nan")  #: added for not having been heard of for long
+    speed: float = float("nan")  #: the factor for being slower than preferred, 1 if not
+    fairness: float = float("nan")  #: scaled to [0, 1]; NaN where fairness is off
+    duration_s: float = float("nan")  #: last known or expected, NaN if unknown
+    participations: int = 0  #: before this round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickTable:
+    """The same as a list of :class:`Pick`, as arrays in the order of the participants."""
+
+    how: Sequence[str]
+    score: Floats
+    utility: Floats
+    staleness: Floats
+    speed: Floats
+    fairness: Floats
+    duration_s: Floats
+    participations: Integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The participants of one round, or of a top-up of it, and how they came to be picked."""
+
+    participants: list[ClientId]
+    round_number: int
+    preferred_s: float = float("inf")  #: the paper's T, seconds; infinite until durations are known
+    epsilon: float = float("nan")  #: the share meant for exploration
+    cutoff: float = float("nan")  #: scores from here up were admitted to the exploitation pool
+    pool_size: int = 0  #: how many were
+    mode: str = "guided"
+    table: PickTable | None = field(default=None, repr=False)
+
+    def __iter__(self) -> Iterator[ClientId]:
+        return iter(self.participants)
+
+    def __len__(self) -> int:
+        return len(self.participants)
+
+    def picked(self, how: str) -> list[ClientId]:
+        """The participants picked in one way: "exploited", "explored", "filled" or "uniform"."""
+        if self.table is None:
+            return []
+        return [c for c, h in zip(self.participants, self.table.how, strict=True) if h == how]
+
+    @property
+    def explored(self) -> list[ClientId]:
+        """Participants that had never been tried."""
+        return self.picked("explored")
+
+    @property
+    def exploited(self) -> list[ClientId]:
+        """Participants picked for their utility."""
+        return self.picked("exploited")
+
+    @property
+    def filled(self) -> list[ClientId]:
+        """Participants taken because nobody better was left."""
+        return self.picked("filled")
+
+    @cached_property
+    def why(self) -> tuple[Pick, ...]:
+        """One :class:`Pick` per participant, in the same order."""
+        t = self.table
+        if t is None:
+            return ()
+        columns = [np.asarray(c).tolist() for c in (t.score, t.utility, t.staleness, t.speed, t.fairness)]
+        rest = [np.asarray(t.duration_s).tolist(), np.asarray(t.participations).tolist()]
+        return tuple(Pick(*row) for row in zip(self.participants, t.how, *columns, *rest, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientColumns:
+    """What is known of some clients, one entry per client in every array.
+
+    This is what a user-defined utility or fairness receives. The arrays are copies: writing to them changes nothing.
+    """
+
+    num_samples: Integers  #: 0 where unknown
+    utility: Floats  #: as reported, before clipping
+    duration_s: Floats  #: last measured, or hinted; NaN where unknown
+    last_round: Integers  #: the newest round reported about
+    participations: Integers
+    sketch: Floats | None  #: one row per client, where sketches are kept
+    round_number: int  #: the round being decided
+
+    def __len__(self) -> int:
+        return len(self.utility)
+
+
+def _shown(value: object, limit: int = 80) -> str:
+    """A value for a message: ids may have ten thousand characters."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
