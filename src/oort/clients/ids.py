@@ -26,8 +26,8 @@ def checked_id(value: object) -> ClientId:
     >>> checked_id(np.int64(17)), checked_id("phone-17")
     (17, 'phone-17')
     >>> checked_id(True)
-    Traceback (most recent call last): oort.errors.InvalidClientIdError: a client id must be a
-    string or an integer from -2**63 to 2**64-1; got True
+    Traceback (most recent call last):
+    oort.errors.InvalidClientIdError: a client id must be a string or an integer ...; got True
     """
     if type(value) is str or (type(value) is int and LOWEST <= value <= HIGHEST):
         return value
