@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oort.clients.columns import EXPLORED, LARGEST_STORED
-from oort.clients.ids import checked_id
+from oort.clients.id_columns import checked_id
 from oort.clients.table import ClientTable
 from oort.errors import InvalidClientIdError
 from oort.training.feedback import COMPLETED, UNUSED, Reports
@@ -29,7 +29,7 @@ from oort.types import Rows, UpdateResult
 def find_reporters(table: ClientTable, clients: Sequence[Any], reports: Reports) -> Rows:
     """The row of every reporter, −1 where unknown; what is no id is rejected."""
     try:
-        return table.ids.find([checked_id(client) for client in clients])
+        return table.ids.find(clients)
     except InvalidClientIdError:
         pass
     rows = np.full(len(clients), -1, np.int64)
