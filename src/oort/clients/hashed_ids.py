@@ -203,14 +203,15 @@ class HashedIds:
         keys, kinds = ids.key[places], ids.kind[places]
         at = hashing.slots(keys, kinds, slots.size)
         while waiting.size:
-            rows = slots[at].astype(np.int64)
-            same = rows >= 0
+            content = slots[at]
+            rows = np.maximum(content, 0).astype(np.int64)
+            same = content >= 0
             same &= self._number[rows] == keys[waiting]
             same &= self._kind[rows] == kinds[waiting]
             if ids.is_text:
                 same[same] = self._same_text(rows[same], ids, places[waiting[same]])
             found[waiting[same]] = rows[same]
-            on = ~same & (rows != _EMPTY)
+            on = ~same & (content != _EMPTY)
             waiting, at = waiting[on], _next(at[on], slots.size)
         return found
 
