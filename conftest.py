@@ -1,7 +1,8 @@
 """Runs the Python code in README.md, CONTRIBUTING.md and docs/*.md as tests.
 
-Each document is one story: its blocks share one namespace, run in order, in a folder of their own,
-and on one worker where tests are spread over several.
+Each document is one story: its blocks share one namespace and run in order, in a folder of their
+own. A file's tests stay on one worker (``--dist=loadfile``), because a block needs what the blocks
+before it made.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import tempfile
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from typing import Any
 
-import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
@@ -40,10 +40,3 @@ pytest_collect_file = Sybil(
     setup=_enter_folder,
     teardown=_leave_folder,
 ).pytest()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a document's blocks on one worker: a later one needs what an earlier one made."""
-    for item in items:
-        if item.path.suffix == ".md":
-            item.add_marker(pytest.mark.xdist_group(item.path.name))

@@ -27,7 +27,7 @@ from oort.training import utility
 Values = npt.NDArray[np.float64]
 
 INK, BLUE, ORANGE, GREEN, GREY = "#333333", "#3266a8", "#d9730d", "#3a8a5f", "#b5b5b5"
-STYLE = {
+STYLE: dict[Any, Any] = {
     "axes.edgecolor": INK,
     "axes.grid": True,
     "axes.labelcolor": INK,
@@ -66,7 +66,7 @@ class World:
     def utilities(self, round_number: int) -> Values:
         """What every client would report in a round: losses fall towards a floor."""
         loss = self.difficulty * (0.2 + 2.0 * np.exp(-round_number / 60))
-        return self.num_samples * loss
+        return np.asarray(self.num_samples * loss, np.float64)
 
 
 def play(
@@ -81,12 +81,17 @@ def play(
     selector.register_clients(range(world.num_samples.size))
     for number in range(1, rounds + 1):
         selection = selector.select(k)
-        rows = np.asarray(selection.participants, np.int64)
+        rows = _rows(selection.participants)
         honest = world.utilities(number)[rows]
         selector.update_clients(
             rows, utility=report(honest, rows), duration_s=world.duration_s[rows]
         )
         yield selection
+
+
+def _rows(clients: list[oort.ClientId]) -> npt.NDArray[np.int64]:
+    """In this world a client's id is its row."""
+    return np.asarray(clients, np.int64)
 
 
 def utility_of_clients(axes: list[Axes]) -> None:
@@ -189,7 +194,7 @@ def pacer(axes: list[Axes]) -> None:
     world, selector = World.make(10_000), oort.create_training_selector({"seed": 1})
     played = list(play(selector, world, rounds=300))
     rounds = np.array([s.round_number for s in played])
-    worth = [world.utilities(s.round_number)[list(s.participants)].mean() for s in played]
+    worth = [world.utilities(s.round_number)[_rows(s.participants)].mean() for s in played]
     axes[0].plot(rounds[1:], [s.preferred_s for s in played][1:], color=BLUE)
     axes[0].set(yscale="log", ylabel="T, seconds", title="preferred duration")
     axes[1].plot(rounds, worth, color=GREY, linewidth=0.8, label="each round")
@@ -272,25 +277,31 @@ def adversaries(axes: list[Axes]) -> None:
         axis.set(xlabel="clients that lie, %", ylim=(-4, 108))
     axes[0].set_title("liars' share of exploited picks, %")
     axes[1].set_title("true utility per exploited pick, %")
-    axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    axes[0].figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3
+    )
 
 
 def noise(axes: list[Axes]) -> None:
     """What exploited picks are truly worth when every report is noised."""
-    clean = np.mean([_noised(seed, lambda honest, rng: honest) for seed in range(3)])
-    chance = np.mean([_chance(seed) for seed in range(3)])
+    clean = float(np.mean([_noised(seed, lambda honest, rng: honest) for seed in range(3)]))
+    chance = float(np.mean([_chance(seed) for seed in range(3)]))
     multiples, budgets = np.array([0.1, 0.3, 1, 3, 10]), np.array([0.3, 1, 3, 10, 30])
     added = [[_noised(s, partial(_paper_noise, m)) for s in range(3)] for m in multiples]
     private = [[_noised(s, partial(_private_noise, e)) for s in range(3)] for e in budgets]
     for axis, x, worth in ((axes[0], multiples, added), (axes[1], budgets, private)):
-        axis.plot(x, 100 * np.mean(worth, axis=1) / clean, ".-", color=BLUE, label="noised reports")
+        axis.plot(
+            x, 100 * np.mean(worth, axis=1) / clean, ".-", color=BLUE, label="noised reports"
+        )
         axis.axhline(100, color=GREEN, label="exact reports")
         axis.axhline(100 * chance / clean, color=GREY, label="random picks")
         axis.set(xscale="log", ylim=(0, 108))
     axes[0].set(xlabel="σ, multiples of the mean utility", ylabel="true utility per pick, %")
     axes[0].set_title("the paper's noise")
     axes[1].set(xlabel="ε of each report (δ = 1e-5)", title="GaussianMechanism")
-    axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    axes[0].figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3
+    )
 
 
 def _paper_noise(multiple: float, honest: Values, rng: np.random.Generator) -> Values:
@@ -307,8 +318,10 @@ def _noised(seed: int, add: Callable[[Values, np.random.Generator], Values]) -> 
     """What exploited picks are truly worth, on average."""
     world, rng = World.make(1_000, seed), np.random.default_rng(seed)
     selector = oort.create_training_selector({"seed": seed, "utility": "noised"})
-    played = list(play(selector, world, rounds=60, k=30, report=lambda honest, _: add(honest, rng)))
-    worth = [world.utilities(s.round_number)[s.exploited] for s in played[1:]]
+    played = list(
+        play(selector, world, rounds=60, k=30, report=lambda honest, _: add(honest, rng))
+    )
+    worth = [world.utilities(s.round_number)[_rows(s.exploited)] for s in played[1:]]
     return float(np.concatenate(worth).mean())
 
 
@@ -317,7 +330,7 @@ def _chance(seed: int) -> float:
     world, exploration = World.make(1_000, seed), oort.ExplorationConfig()
     numbers = np.arange(2, 61)
     weights = 1 - np.maximum(exploration.minimum, exploration.start * exploration.decay**numbers)
-    worth = [world.utilities(number).mean() for number in numbers]
+    worth = [world.utilities(int(number)).mean() for number in numbers]
     return float(np.average(worth, weights=weights))
 
 
@@ -331,8 +344,10 @@ def _lie(share: float, lie: float, limit: int | None, seed: int) -> tuple[float,
 
     selector = oort.create_training_selector({"seed": seed, "max_participations": limit})
     played = list(play(selector, world, rounds=100, k=30, report=report))
-    exploited = np.concatenate([s.exploited for s in played]).astype(np.int64)
-    worth = np.concatenate([world.utilities(s.round_number)[s.exploited] for s in played[1:]])
+    exploited = np.concatenate([_rows(s.exploited) for s in played])
+    worth = np.concatenate(
+        [world.utilities(s.round_number)[_rows(s.exploited)] for s in played[1:]]
+    )
     return float(liars[exploited].mean()), float(worth.mean())
 
 

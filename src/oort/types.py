@@ -1,10 +1,12 @@
 """The values that cross Oort's borders: what clients report, what a selection says.
 
-ClientId        a string, or an integer from −2⁶³ to 2⁶⁴−1; 1 and "1" are two clients RowNumbers
-rows of a selector, where ids would cost too much Feedback        what one client reports after a
-round Outcome         completed, failed or unused UpdateResult    what became of a batch of reports
-Selection       who was picked, and why ClientColumns   what is known of some clients, as arrays:
-what a utility or a fairness function sees
+ClientId        a string, or an integer from −2⁶³ to 2⁶⁴−1; 1 and "1" are two clients
+RowNumbers      rows of a selector, where ids would cost too much
+Feedback        what one client reports after a round
+Outcome         completed, failed or unused
+UpdateResult    what became of a batch of reports
+Selection       who was picked, and why
+ClientColumns   what is known of some clients, as arrays: what a utility or a fairness sees
 """
 
 from __future__ import annotations
