@@ -10,12 +10,27 @@ from __future__ import annotations
 import os
 import tempfile
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
+from importlib.util import find_spec
 from typing import Any
 
+import hypothesis
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
+# A test never asserts a time: machines are slow when they like.
+hypothesis.settings.register_profile("oort", deadline=None)
+hypothesis.settings.load_profile("oort")
+
 collect_ignore_glob = ["docs/*.py", "docs/_*"]
+
+# Where an extra is not installed (the oldest environment has none), what needs it is left out.
+_EXTRAS = {
+    "rich": ["src/oort/cli", "tests/cli"],
+    "matplotlib": ["src/oort/plots", "tests/plots", "tests/cli"],
+}
+for _package, _folders in _EXTRAS.items():
+    if find_spec(_package) is None:
+        collect_ignore_glob += _folders
 
 
 def _enter_folder(namespace: dict[str, Any]) -> None:

@@ -47,13 +47,12 @@ class RowNumbers(np.ndarray[Any, np.dtype[np.int64]]):
 class Outcome(StrEnum):
     """How a participation ended."""
 
-    COMPLETED = "completed"  #: trained and reported: utility and duration count
-    FAILED = (
-        "failed"  #: selected, but dropped out: counts as a participation, says nothing of utility
-    )
-    UNUSED = (
-        "unused"  #: over-committed and cut off by the quorum: does not count as a participation
-    )
+    #: trained and reported: utility and duration count
+    COMPLETED = "completed"
+    #: selected, but dropped out: counts as a participation, says nothing of utility
+    FAILED = "failed"
+    #: over-committed and cut off by the quorum: does not count as a participation
+    UNUSED = "unused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
