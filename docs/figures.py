@@ -28,6 +28,7 @@ Values = npt.NDArray[np.float64]
 
 INK, BLUE, ORANGE, GREEN, GREY = "#333333", "#3266a8", "#d9730d", "#3a8a5f", "#b5b5b5"
 STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
     "axes.edgecolor": INK,
     "axes.grid": True,
     "axes.labelcolor": INK,
@@ -263,22 +264,25 @@ def fairness(axes: list[Axes]) -> None:
 def adversaries(axes: list[Axes]) -> None:
     """What colluding liars gain and what it costs, against how many they are."""
     shares = np.array([0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.10])
-    for lie, limit, colour, label in (
-        (1.0, None, GREY, "report the truth"),
-        (100.0, 10, BLUE, "100×, max_participations=10"),
-        (100.0, None, ORANGE, "100×, defaults"),
+    reference = np.nan
+    for lie, settings, colour, label in (
+        (1.0, {}, GREY, "report the truth"),
+        (100.0, {}, ORANGE, "100×, defaults"),
+        (100.0, {"max_participations": 10}, BLUE, "100×, max_participations=10"),
+        (100.0, {"clip_quantile": 0.8}, GREEN, "100×, clip_quantile=0.8"),
     ):
-        runs = np.array([[_lie(s, lie, limit, seed) for seed in range(3)] for s in shares])
+        runs = np.array([[_lie(s, lie, settings, seed) for seed in range(3)] for s in shares])
         taken, worth = runs.mean(axis=1).T
+        reference = worth[0] if lie == 1.0 else reference
         axes[0].plot(100 * shares, 100 * taken, ".-", color=colour, label=label)
-        axes[1].plot(100 * shares, 100 * worth / worth[0], ".-", color=colour)
+        axes[1].plot(100 * shares, 100 * worth / reference, ".-", color=colour)
     for axis in axes:
         axis.axvline(5, color=INK, linestyle="--", linewidth=1)
         axis.set(xlabel="clients that lie, %", ylim=(-4, 108))
     axes[0].set_title("liars' share of exploited picks, %")
     axes[1].set_title("true utility per exploited pick, %")
     axes[0].figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2
     )
 
 
@@ -334,7 +338,7 @@ def _chance(seed: int) -> float:
     return float(np.average(worth, weights=weights))
 
 
-def _lie(share: float, lie: float, limit: int | None, seed: int) -> tuple[float, float]:
+def _lie(share: float, lie: float, settings: Any, seed: int) -> tuple[float, float]:
     """The liars' share of exploited picks, and what an exploited pick was truly worth."""
     world = World.make(1_000, seed)
     liars = np.random.default_rng(seed).random(1_000) < share
@@ -342,7 +346,7 @@ def _lie(share: float, lie: float, limit: int | None, seed: int) -> tuple[float,
     def report(honest: Values, rows: npt.NDArray[np.int64]) -> Values:
         return np.where(liars[rows], lie * honest, honest)
 
-    selector = oort.create_training_selector({"seed": seed, "max_participations": limit})
+    selector = oort.create_training_selector({"seed": seed, **settings})
     played = list(play(selector, world, rounds=100, k=30, report=report))
     exploited = np.concatenate([_rows(s.exploited) for s in played])
     worth = np.concatenate(
@@ -361,7 +365,7 @@ FIGURES: dict[str, tuple[Callable[[list[Axes]], None], int, int, tuple[float, fl
     "exploration": (exploration, 2, 1, (6.4, 4.6)),
     "cutoff": (cutoff, 1, 1, (6.4, 3.2)),
     "fairness": (fairness, 1, 1, (6.4, 3.0)),
-    "adversaries": (adversaries, 1, 2, (7.2, 3.4)),
+    "adversaries": (adversaries, 1, 2, (7.2, 3.7)),
     "noise": (noise, 1, 2, (7.2, 3.4)),
 }
 
