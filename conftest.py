@@ -25,6 +25,7 @@ collect_ignore_glob = ["docs/*.py", "docs/_*"]
 
 # Where an extra is not installed (the oldest environment has none), what needs it is left out.
 _EXTRAS = {
+    "numba": ["src/oort/kernels/compiled.py"],
     "rich": ["src/oort/cli", "tests/cli"],
     "matplotlib": ["src/oort/plots", "tests/plots", "tests/cli"],
 }

@@ -288,18 +288,18 @@ def adversaries(axes: list[Axes]) -> None:
 
 def noise(axes: list[Axes]) -> None:
     """What exploited picks are truly worth when every report is noised."""
-    clean = float(np.mean([_noised(seed, lambda honest, rng: honest) for seed in range(3)]))
-    chance = float(np.mean([_chance(seed) for seed in range(3)]))
+    clean = float(np.mean([_noised(seed, lambda honest, rng: honest) for seed in range(8)]))
+    chance = float(np.mean([_chance(seed) for seed in range(8)]))
     multiples, budgets = np.array([0.1, 0.3, 1, 3, 10]), np.array([0.3, 1, 3, 10, 30])
-    added = [[_noised(s, partial(_paper_noise, m)) for s in range(3)] for m in multiples]
-    private = [[_noised(s, partial(_private_noise, e)) for s in range(3)] for e in budgets]
+    added = [[_noised(s, partial(_paper_noise, m)) for s in range(8)] for m in multiples]
+    private = [[_noised(s, partial(_private_noise, e)) for s in range(8)] for e in budgets]
     for axis, x, worth in ((axes[0], multiples, added), (axes[1], budgets, private)):
         axis.plot(
             x, 100 * np.mean(worth, axis=1) / clean, ".-", color=BLUE, label="noised reports"
         )
         axis.axhline(100, color=GREEN, label="exact reports")
         axis.axhline(100 * chance / clean, color=GREY, label="random picks")
-        axis.set(xscale="log", ylim=(0, 108))
+        axis.set(xscale="log", ylim=(0, 115))
     axes[0].set(xlabel="σ, multiples of the mean utility", ylabel="true utility per pick, %")
     axes[0].set_title("the paper's noise")
     axes[1].set(xlabel="ε of each report (δ = 1e-5)", title="GaussianMechanism")
