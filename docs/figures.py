@@ -288,17 +288,20 @@ def adversaries(axes: list[Axes]) -> None:
 
 def noise(axes: list[Axes]) -> None:
     """What exploited picks are truly worth when every report is noised."""
-    clean = float(np.mean([_noised(seed, lambda honest, rng: honest) for seed in range(8)]))
-    chance = float(np.mean([_chance(seed) for seed in range(8)]))
-    multiples, budgets = np.array([0.1, 0.3, 1, 3, 10]), np.array([0.3, 1, 3, 10, 30])
-    added = [[_noised(s, partial(_paper_noise, m)) for s in range(8)] for m in multiples]
-    private = [[_noised(s, partial(_private_noise, e)) for s in range(8)] for e in budgets]
-    for axis, x, worth in ((axes[0], multiples, added), (axes[1], budgets, private)):
-        axis.plot(
-            x, 100 * np.mean(worth, axis=1) / clean, ".-", color=BLUE, label="noised reports"
-        )
+    seeds = range(8)
+    exact = np.array([_noised(seed, lambda honest, rng: honest) for seed in seeds])
+    chance = np.array([_chance(seed) for seed in seeds])
+    for axis, levels, add in (
+        (axes[0], (0.1, 0.3, 1.0, 3.0, 10.0), _paper_noise),
+        (axes[1], (0.3, 1.0, 3.0, 10.0, 30.0), _private_noise),
+    ):
+        runs = np.array([[_noised(seed, partial(add, x)) for seed in seeds] for x in levels])
+        share = 100 * runs / exact
+        error = share.std(axis=1, ddof=1) / np.sqrt(len(seeds))
+        means = share.mean(axis=1)
+        axis.errorbar(levels, means, error, fmt=".-", color=BLUE, label="noised reports")
         axis.axhline(100, color=GREEN, label="exact reports")
-        axis.axhline(100 * chance / clean, color=GREY, label="random picks")
+        axis.axhline(float(np.mean(100 * chance / exact)), color=GREY, label="random picks")
         axis.set(xscale="log", ylim=(0, 115))
     axes[0].set(xlabel="σ, multiples of the mean utility", ylabel="true utility per pick, %")
     axes[0].set_title("the paper's noise")
