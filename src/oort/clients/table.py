@@ -20,6 +20,7 @@ from oort.clients.columns import (
     TRIED,
     Column,
 )
+from oort.clients.id_columns import IdColumn
 from oort.clients.ids import ClientIds
 from oort.clients.statistics import EXACT_ROWS, Histogram
 from oort.kernels.arrays import lower_quantile
@@ -77,9 +78,15 @@ class ClientTable:
 
     def add(self, client_ids: Among) -> Rows:
         """The row of each client; unknown ones join, online and untried."""
-        rows = self.ids.add(client_ids)
-        self._grow(len(self.ids))
+        rows, new = self.ids.place(client_ids)
+        if new is not None:
+            self.join(new)
         return rows
+
+    def join(self, new: IdColumn) -> None:
+        """Give the next rows to clients that have none."""
+        self.ids.append(new)
+        self._grow(len(self.ids))
 
     @contextmanager
     def changing(self, rows: Rows) -> Iterator[None]:
