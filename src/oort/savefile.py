@@ -60,7 +60,7 @@ def write(path: str | os.PathLike[str], meta: Mapping[str, Any], arrays: Arrays)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         message = f"cannot save to {target}: {error.strerror or error}"
         raise SaveFileError(message) from error
@@ -174,7 +174,7 @@ def _umask() -> int:
     return mask
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself durable, where the system allows it."""
     if os.name != "posix":
         return

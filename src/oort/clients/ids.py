@@ -6,7 +6,8 @@ index in flat arrays takes over, which holds millions in little memory and takes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, Final
 
 import numpy as np
@@ -93,13 +94,15 @@ class ClientIds:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything, as arrays for a file: kind, number and text of each row's id."""
-        column = self._many.column() if self._few is None else self._few.column()
-        return {
-            "id_kind": column.kind,
-            "id_number": column.number,
-            "id_length": column.length.astype(np.uint32),
-            "id_text": column.text,
-        }
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, npt.NDArray[Any]]]:
+        """What gives the arrays for a file as of now, later: ids may join meanwhile, not go."""
+        if self._few is None:
+            many = copy(self._many)
+            return lambda: _arrays(many.column())
+        column = self._few.column()
+        return lambda: _arrays(column)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> ClientIds:
@@ -203,6 +206,15 @@ class _FewIds:
                 raise ValueError(message)
             ids.id_of.append(client_id)
         return ids
+
+
+def _arrays(column: IdColumn) -> dict[str, npt.NDArray[Any]]:
+    return {
+        "id_kind": column.kind,
+        "id_number": column.number,
+        "id_length": column.length.astype(np.uint32),
+        "id_text": column.text,
+    }
 
 
 def _length(ids: Any) -> int:

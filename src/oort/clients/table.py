@@ -168,10 +168,13 @@ class ClientTable:
         """Rows whose flags, where ``care`` has a bit, equal ``wanted``."""
         return np.flatnonzero((self.flags & np.uint8(care)) == wanted)
 
+    def column_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns themselves, no copies."""
+        return {c.name: self._full[c.name][: self.num_rows] for c in self._columns()}
+
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything, as arrays for a file."""
-        arrays = {c.name: self._full[c.name][: self.num_rows] for c in self._columns()}
-        return {**arrays, **self.ids.to_arrays()}
+        return {**self.column_arrays(), **self.ids.to_arrays()}
 
     @classmethod
     def from_arrays(

@@ -100,7 +100,7 @@ class BookkeepingSelector(ABC):
 
     def __init__(self, config: TrainingConfig | Mapping[str, Any] | None = None) -> None:
         self._config = _as_config(config)
-        self._lock = threading.RLock()
+        self._lock: AbstractContextManager[Any] = threading.RLock()
         self._table = ClientTable(
             sketch_width=self._config.sketch_width,
             max_participations=self._config.max_participations,
@@ -409,16 +409,21 @@ class BookkeepingSelector(ABC):
             SaveFileError: The file cannot be written; what was there before is untouched.
         """
         with self._lock:
-            numbers, arrays = self._book.to_state()
-            meta = {
-                "what": "training selector",
-                "strategy": self.strategy,
-                "config": self._config.to_dict(),
-                "mode": self._mode,
-                **numbers,
-                **self._extra_state(),
-            }
+            meta, arrays = self._described()
             savefile.write(path, meta, {**self._table.to_arrays(), **arrays})
+
+    def _described(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Everything but the client table."""
+        numbers, arrays = self._book.to_state()
+        meta = {
+            "what": "training selector",
+            "strategy": self.strategy,
+            "config": self._config.to_dict(),
+            "mode": self._mode,
+            **numbers,
+            **self._extra_state(),
+        }
+        return meta, arrays
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
