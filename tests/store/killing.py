@@ -2,13 +2,14 @@
 
     python -m tests.store.killing URL-PATTERN KILLS SEED
 
-``URL-PATTERN`` is formatted with the number of the history, which is a job of its own. A child is forked from this process,
-which is warm and has no other threads; it opens the store, plays a history (see ``histories``)
-and says after each call that it returned. It is killed by SIGKILL at a random moment: while it
-opens, in the middle of a call, during a background snapshot. Then, without the lease, the store is
-read and compared with a twin that was never interrupted: everything acknowledged must be there,
-the call under way must be there as a whole or not at all, and the next selection must be the
-twin's. The next child takes over from the dead one and goes on with the same history.
+``URL-PATTERN`` is formatted with the number of the history, which is a job of its own. A child is
+forked from this process, which is warm and has no other threads; it opens the store, plays a
+history (see ``histories``) and says after each call that it returned. It is killed by SIGKILL at
+a random moment: while it opens, in the middle of a call, during a background snapshot. Then,
+without the lease, the store is read and compared with a twin that was never interrupted:
+everything acknowledged must be there, the call under way must be there as a whole or not at all,
+and the next selection must be the twin's. The next child takes over from the dead one and goes on
+with the same history.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections import Counter
 import oort
 from oort.store import recovery, schema
 from oort.store.database import connect
+from oort.training.bookkeeping import BookkeepingSelector
 from tests.store import histories
 
 STEPS = 90
@@ -101,7 +103,7 @@ def child(place: Place, seed: int, start: int, tells: int) -> None:
 
 
 def compare(
-    place: Place, seed: int, acknowledged: int, twin: oort.TrainingSelector, counts: Counter[str]
+    place: Place, seed: int, acknowledged: int, twin: BookkeepingSelector, counts: Counter[str]
 ) -> int:
     """Hold what is on disk against the twin; gives the number of steps that are there."""
     found = read_back(place, counts)

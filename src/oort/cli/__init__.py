@@ -1,9 +1,13 @@
 """The command line: ``oort COMMAND``.
 
     demo       Oort beside random selection on a generated population
-    inspect    what a saved selector knows
+    inspect    what a saved selector knows, or a store; repairs a store
+    export     a job of a store to a file
+    import_    a file to a job of a store
+    migrate    a store to the newest schema, after a backup
 
     falling_losses    the world that the demo plays in
+    inspect_store     what inspect shows of a store
 
 A command is a module here with ``HELP``, ``add_arguments(parser)`` and ``run(arguments) -> int``;
 it is imported when it is asked for, so that ``oort --help`` needs none of what the commands need.
@@ -15,13 +19,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import oort
 
 COMMANDS = {
     "demo": "Oort beside random selection on a generated population",
-    "inspect": "what a saved selector knows, as a readable table",
+    "inspect": "what a saved selector or a store holds, and whether it is sound",
+    "export": "write a job of a store to a file",
+    "import": "make a job of a store from a file",
+    "migrate": "bring a store to the newest schema, after a backup",
 }
 
 
@@ -60,4 +68,5 @@ def _command(name: str) -> Any:
         import rich  # noqa: F401
     except ImportError:
         oort.errors.missing_extra("the command line", "rich", "cli")
-    return import_module(f"oort.cli.{name}")
+    module = f"{name}_" if iskeyword(name) else name
+    return import_module(f"oort.cli.{module}")

@@ -141,7 +141,7 @@ def read(database: Database, job: int, after: int) -> Iterator[Entry]:
     ):
         sequence, epoch, kind, left, payload, crc = row
         if sequence != expected:
-            raise damaged(expected, f"entry {expected} is missing (the next is {sequence})")
+            raise damaged(expected, f"{_span(expected, sequence - 1)} missing")
         if checksum(job, sequence, epoch, kind, left, bytes(payload)) != crc:
             raise damaged(sequence, f"entry {sequence} ({kind!r:.20}) has changed bytes")
         if pieces and left != waiting - 1:
@@ -153,6 +153,10 @@ def read(database: Database, job: int, after: int) -> Iterator[Entry]:
             pieces = []
     if pieces:
         raise damaged(expected, f"entry {expected} is missing: the one before it is incomplete")
+
+
+def _span(first: int, last: int) -> str:
+    return f"entry {first} is" if first == last else f"entries {first} to {last} are"
 
 
 def damaged(sequence: int, what: str) -> DamagedStoreError:

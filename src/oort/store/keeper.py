@@ -143,7 +143,7 @@ def compact(database: Database, lease: Lease, *, keep_previous: bool = True) -> 
     if keep_previous and len(complete) > 1 and not _forgotten_since(database, job, complete[1]):
         kept = complete[:2]
     for old in complete[len(kept) :]:
-        snapshots.discard(database, job, old.sequence)
+        snapshots.discard(database, job, old.sequence, lambda: leases.is_held(database, lease))
     discard_entries(database, lease, kept[-1].sequence)
 
 

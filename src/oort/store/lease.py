@@ -35,8 +35,8 @@ class Lease:
     sequence: int  #: of the entry that says so
 
 
-def acquire(database: Database, job: Job, lease_s: float) -> Lease:
-    """Take the lease of a job.
+def acquire(database: Database, job: Job, lease_s: float, *, beyond: int = 0) -> Lease:
+    """Take the lease of a job. The entry that says so gets a number ``beyond`` what was given out.
 
     Raises:
         LeaseError: Another process holds it, and lives.
@@ -51,7 +51,7 @@ def acquire(database: Database, job: Job, lease_s: float) -> Lease:
                 alive = processes.is_alive(other) if other else False
                 still = watched == (epoch, beat) and time.monotonic() - since_s >= lease_s
                 if alive is False or still:
-                    return _take(database, job, epoch + 1, holder)
+                    return _take(database, job, epoch + 1, holder, beyond)
         except ConflictError:
             continue  # the old holder committed one more entry just now
         if alive or (watched is not None and watched != (epoch, beat)):
@@ -64,7 +64,7 @@ def acquire(database: Database, job: Job, lease_s: float) -> Lease:
         time.sleep(lease_s / _LOOKS)
 
 
-def _take(database: Database, job: Job, epoch: int, holder: str) -> Lease:
+def _take(database: Database, job: Job, epoch: int, holder: str, beyond: int) -> Lease:
     database.execute(
         "UPDATE oort_leases SET epoch = ?, beat = 0, holder = ? WHERE job = ?",
         epoch,
@@ -77,7 +77,7 @@ def _take(database: Database, job: Job, epoch: int, holder: str) -> Lease:
         job.number,
         job.number,
     )
-    sequence = (last[0] or 0) + 1
+    sequence = max(last[0] or 0, beyond) + 1
     values = (job.number, sequence, epoch, OPENED, 0, b"")
     database.insert(
         "INSERT INTO oort_journal VALUES (?, ?, ?, ?, ?, ?, ?)", [(*values, checksum(*values))]

@@ -23,7 +23,7 @@ from oort.store.acknowledged import Acknowledged
 from oort.store.database import ConflictError, Database, connect, shown
 from oort.store.durable import DurableSelector
 from oort.store.lease import Lease
-from oort.store.recovery import Replayed, config_of, recover
+from oort.store.recovery import Replayed, acknowledged_sequence, config_of, recover
 from oort.store.schema import Job
 from oort.store.snapshots import State
 from oort.store.sqlite import SQLite
@@ -102,7 +102,8 @@ def open_selector(
     lease: Lease | None = None
     try:
         found = _found_or_made(database, job, wanted)
-        lease = leases.acquire(database, found, settings.lease_s)
+        beyond = acknowledged_sequence(database, found)
+        lease = leases.acquire(database, found, settings.lease_s, beyond=beyond)
         if wanted is not None and wanted != config_of(found):
             _reconfigure(database, lease, wanted, allowed=reconfigure)
         return DurableSelector(

@@ -148,10 +148,15 @@ def job_named(database: Database, name: str) -> Job | None:
     return next((job for job in jobs(database) if job.name == name), None)
 
 
+def next_number(database: Database) -> int:
+    """The number that a new job would get."""
+    return max([job.number for job in jobs(database)], default=0) + 1
+
+
 def add_job(database: Database, name: str, settings: Mapping[str, Any]) -> Job:
     """A new job (inside a transaction)."""
     database.lock("oort jobs")
-    number = max([job.number for job in jobs(database)], default=0) + 1
+    number = next_number(database)
     job = Job(number, name, json.dumps(settings, sort_keys=True), int(time.time()))
     database.insert("INSERT INTO oort_jobs VALUES (?, ?, ?, ?, ?)", [job.row()])
     database.execute("INSERT INTO oort_leases VALUES (?, 0, 0, '')", number)

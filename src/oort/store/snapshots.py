@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from oort.errors import DamagedStoreError
+from oort.errors import DamagedStoreError, StoreUnavailableError
 from oort.store.checksums import checksum
 from oort.store.database import Database, Row
 
@@ -65,7 +65,7 @@ def write(
     ``may_go_on`` is asked inside every transaction: whether the lease is held, and the state
     still wanted. ``with_last`` is done in the transaction that makes it complete.
     """
-    discard_unfinished(database, job)
+    discard_unfinished(database, job, may_go_on)
     rows: list[Row] = []
     waiting, number, stored = 0, 0, 0
     for name, piece in _pieces(state.arrays):
@@ -84,10 +84,21 @@ def write(
         if not may_go_on():
             return None
         database.insert(_INSERT, rows)
+        _check_count(database, job, state.sequence, number)
         database.insert(_COMPLETE, [(*complete, checksum(*complete))])
         with_last()
     database.synced()
     return Listed(*complete[1:])
+
+
+def _check_count(database: Database, job: int, sequence: int, number: int) -> None:
+    """Say that a snapshot is complete only where it is."""
+    ((there,),) = database.query(
+        "SELECT count(*) FROM oort_chunks WHERE job = ? AND sequence = ?", job, sequence
+    )
+    if there != number:
+        message = f"snapshot {sequence} must have {number} chunks; it has {there}"
+        raise StoreUnavailableError(message)
 
 
 def _description(state: State) -> str:
@@ -152,24 +163,32 @@ def read(database: Database, job: int, snapshot: Listed) -> State:
     return State(snapshot.sequence, said["meta"], arrays)
 
 
-def discard_unfinished(database: Database, job: int) -> None:
+def discard_unfinished(
+    database: Database, job: int, may_go_on: Callable[[], bool] = lambda: True
+) -> None:
     """Delete chunks that no snapshot stands for."""
     complete = {row[0] for row in _sequences(database, "oort_snapshots", job)}
     for (sequence,) in _sequences(database, "oort_chunks", job):
         if sequence not in complete:
-            _discard_chunks(database, job, sequence)
+            _discard_chunks(database, job, sequence, may_go_on)
 
 
-def discard(database: Database, job: int, sequence: int) -> None:
+def discard(
+    database: Database, job: int, sequence: int, may_go_on: Callable[[], bool] = lambda: True
+) -> None:
     """Delete a snapshot."""
     with database.transaction():
+        if not may_go_on():
+            return
         database.execute(
             "DELETE FROM oort_snapshots WHERE job = ? AND sequence = ?", job, sequence
         )
-    _discard_chunks(database, job, sequence)
+    _discard_chunks(database, job, sequence, may_go_on)
 
 
-def _discard_chunks(database: Database, job: int, sequence: int) -> None:
+def _discard_chunks(
+    database: Database, job: int, sequence: int, may_go_on: Callable[[], bool]
+) -> None:
     """About one full chunk at a time: deleting overwrites, and calls wait meanwhile."""
     sizes = database.query(
         "SELECT number, length(payload) FROM oort_chunks WHERE job = ? AND sequence = ? "
@@ -179,6 +198,8 @@ def _discard_chunks(database: Database, job: int, sequence: int) -> None:
     )
     for until in in_groups(sizes):
         with database.transaction():
+            if not may_go_on():
+                return
             database.execute(
                 "DELETE FROM oort_chunks WHERE job = ? AND sequence = ? AND number <= ?",
                 job,
