@@ -17,8 +17,8 @@ _names = (f"oort_{number}" for number in itertools.count())
 Open = Callable[..., oort.DurableSelector]
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+def fresh_server() -> Iterator[Server]:
+    """A server for as long as it is needed; skips where there cannot be one."""
     if find_spec("psycopg") is None:
         pytest.skip("psycopg is not installed (extra 'postgres')")
     programs = binaries()
@@ -27,6 +27,11 @@ def server() -> Iterator[Server]:
     running = Server(programs)
     yield running
     running.remove()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    yield from fresh_server()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

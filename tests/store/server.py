@@ -32,17 +32,18 @@ class Server:
         self._run("initdb", "--no-sync", "-A", "trust", "-U", "oort", "-E", "UTF8", "--no-locale")
         self.start()
 
-    def url(self, name: str = "postgres") -> str:
-        """The address of one of its databases."""
-        return f"postgresql:///{name}?host={self.folder}&user=oort"
+    def url(self, schema: str = "public") -> str:
+        """Its address; stores in different schemas know nothing of one another."""
+        path = f"options=-csearch_path%3D{schema}"
+        return f"postgresql:///postgres?host={self.folder}&user=oort&{path}"
 
-    def create(self, name: str) -> str:
-        """A new, empty database."""
+    def create(self, schema: str) -> str:
+        """The address of a new, empty schema: faster than a database of its own."""
         import psycopg
 
         with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}".encode())
-        return self.url(name)
+            connection.execute(f"CREATE SCHEMA {schema}".encode())
+        return self.url(schema)
 
     def start(self) -> None:
         """Start it and wait until it answers."""

@@ -136,4 +136,5 @@ def shown(url: str) -> str:
     scheme, found, rest = url.partition("://")
     user, at, place = rest.rpartition("@")
     name, colon, _ = user.partition(":")
-    return f"{scheme}{found}{name}:…@{place}" if found and at and colon else url
+    secret = scheme != "sqlite" and at and colon
+    return f"{scheme}{found}{name}:…@{place}" if secret else url
