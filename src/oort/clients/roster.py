@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oort.clients.columns import EXPLORED, LARGEST_STORED, PRESENT
-from oort.clients.given import Given, numbers
+from oort.clients.given import Given, is_one, listed, numbers
 from oort.clients.ids import checked_ids
 from oort.clients.table import ClientTable
 from oort.errors import InvalidArgumentError, UnknownClientError
@@ -147,6 +147,7 @@ def _checked_mask(table: ClientTable, mask: npt.NDArray[np.bool_]) -> Mask:
 def _hint(given: Any, ids: Any, name: str, highest: float, must_be: str) -> Given | None:
     if given is None:
         return None
+    given = listed(given)
     hint = numbers(given, len(ids), name)
     values = hint.values
     missing = np.isnan(values) & ~hint.broken
@@ -157,7 +158,7 @@ def _hint(given: Any, ids: Any, name: str, highest: float, must_be: str) -> Give
     bad = hint.broken | ~(missing | good)
     if bad.any():
         place = int(np.argmax(bad))
-        got = given if np.ndim(given) == 0 else list(given)[place]
+        got = given if is_one(given) else given[place]
         message = f"client {ids[place]!r:.80}: {name} must be {must_be}; got {got!r:.80}"
         raise InvalidArgumentError(message)
     return Given(values, hint.there & ~missing, hint.broken)
