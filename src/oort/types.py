@@ -84,13 +84,21 @@ class Feedback:
     ) -> Feedback:
         """Feedback from the loss of every sample trained on.
 
+        Raises:
+            InvalidFeedbackError: A loss is no number.
+
         >>> Feedback.from_losses([1.0, 3.0], duration_s=4.0)
         Feedback(num_samples=2, mean_squared_loss=5.0, mean_squared_gradient_norm=None,
         utility=None,
                  duration_s=4.0, outcome=<Outcome.COMPLETED: 'completed'>, sketch=None)
         """
-        values = np.asarray(losses, dtype=np.float64).ravel()
-        mean_square = float(np.mean(np.square(values))) if values.size else 0.0
+        try:
+            values = np.asarray(losses, dtype=np.float64).ravel()
+        except (TypeError, ValueError) as error:
+            message = f"losses must be numbers, one per sample; got {_shown(losses)}"
+            raise InvalidFeedbackError(message) from error
+        with np.errstate(over="ignore"):  # an infinite mean is rejected with the client's name
+            mean_square = float(np.mean(np.square(values))) if values.size else 0.0
         return cls(
             num_samples=values.size,
             mean_squared_loss=mean_square,
@@ -103,11 +111,15 @@ class Feedback:
         """Feedback from a plain dict: the fields of this class, or ``losses`` for per-sample ones.
 
         Raises:
-            InvalidFeedbackError: A key is not a field; the message lists the fields.
+            InvalidFeedbackError: A key is not a field (the message lists the fields), or a loss
+                is no number.
 
         >>> Feedback.from_mapping({"utility": 3.5, "duration_s": 2.0}).utility
         3.5
         """
+        if not isinstance(values, Mapping):
+            message = f"feedback must be a Feedback or a dict of its fields; got {_shown(values)}"
+            raise InvalidFeedbackError(message)
         given = dict(values)
         losses = given.pop("losses", None)
         allowed = [f.name for f in fields(cls)]

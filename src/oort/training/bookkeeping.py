@@ -299,7 +299,7 @@ class BookkeepingSelector(ABC):
             InvalidFeedbackError: A value cannot be used; the message names client, field, value.
             RoundError: The round has not been opened.
         """
-        report = feedback if isinstance(feedback, Feedback) else Feedback.from_mapping(feedback)
+        report = _as_feedback(client_id, feedback)
         values = {f.name: [getattr(report, f.name)] for f in fields(report)}
         with self._lock:
             number = self._round_named(round_number)
@@ -546,6 +546,16 @@ def _as_config(config: TrainingConfig | Mapping[str, Any] | None) -> TrainingCon
         return TrainingConfig.from_dict(config)
     message = f"config must be a TrainingConfig, a dict or nothing; got {config!r:.80}"
     raise InvalidArgumentError(message)
+
+
+def _as_feedback(client_id: ClientId, feedback: Feedback | Mapping[str, Any]) -> Feedback:
+    if isinstance(feedback, Feedback):
+        return feedback
+    try:
+        return Feedback.from_mapping(feedback)
+    except InvalidFeedbackError as error:
+        message = f"client {client_id!r:.80}: {error}"
+        raise InvalidFeedbackError(message) from error
 
 
 def _whole(name: str, value: object) -> int:
