@@ -32,7 +32,7 @@ def checked_id(value: object) -> ClientId:
     if type(value) is str or (type(value) is int and LOWEST <= value <= HIGHEST):
         return value
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)  # not str(value): an enum of strings prints as its name
     if (
         isinstance(value, int | np.integer)
         and not isinstance(value, bool)
