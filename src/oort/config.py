@@ -213,11 +213,8 @@ class TrainingConfig:
         return _from_mapping(cls, values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, storable as JSON (an infinite α becomes the string "inf")."""
-        values = dataclasses.asdict(self)
-        if math.isinf(self.alpha):
-            values["alpha"] = "inf"
-        return values
+        """Plain values, storable as JSON (what is infinite becomes the string "inf")."""
+        return {name: _storable(value) for name, value in dataclasses.asdict(self).items()}
 
 
 def _from_mapping(cls: type[_Config], values: Mapping[str, Any]) -> _Config:
@@ -232,6 +229,13 @@ def _from_mapping(cls: type[_Config], values: Mapping[str, Any]) -> _Config:
             message = f"{cls.__name__} has no setting {name!r}; {hint}"
             raise ConfigError(message)
     return cls(**values)
+
+
+def _storable(value: Any) -> Any:
+    """A setting as JSON can hold it."""
+    if isinstance(value, dict):
+        return {name: _storable(inner) for name, inner in value.items()}
+    return "inf" if value == math.inf else value
 
 
 def _number(
@@ -251,7 +255,7 @@ def _number(
         if isinstance(value, bool):
             raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     inside = (low < number if low_open else low <= number) and (
         number < high if high_open else number <= high

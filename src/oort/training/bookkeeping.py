@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -256,7 +257,7 @@ class BookkeepingSelector(ABC):
                 does not fit.
             RoundError: ``round_number`` is not the current round.
         """
-        wanted = _whole("num_participants", num_participants)
+        wanted = min(_whole("num_participants", num_participants), sys.maxsize)
         with self._lock:
             question = self._question(wanted, among, round_number, join=True)
             decision = self._answer(question)
@@ -271,7 +272,7 @@ class BookkeepingSelector(ABC):
 
         Nobody joins: unknown ids are passed over.
         """
-        wanted = _whole("num_participants", num_participants)
+        wanted = min(_whole("num_participants", num_participants), sys.maxsize)
         with self._lock:
             question = self._question(wanted, among, None, join=False)
             decision = self._answer(question)

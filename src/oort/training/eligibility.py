@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from oort.clients.columns import EXPLORED, READY, REMOVED, TRIED
+from oort.clients.columns import EXPLORED, LARGEST_STORED, READY, REMOVED, TRIED
 from oort.types import Floats, Integers, Mask, Rows
 
 _CARE: Final = np.uint8(READY | TRIED | EXPLORED | REMOVED)
@@ -55,4 +55,4 @@ def slower_than(duration_s: Floats, preferred_s: float) -> Mask:
     [False, False, True]
     """
     with np.errstate(invalid="ignore"):
-        return duration_s > duration_s.dtype.type(preferred_s)
+        return duration_s > duration_s.dtype.type(min(preferred_s, LARGEST_STORED))

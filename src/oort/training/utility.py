@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from oort.clients.columns import LARGEST_STORED
 from oort.errors import ConfigError, InvalidArgumentError
 from oort.types import ClientColumns, Floats, Integers
 
@@ -120,7 +121,8 @@ class Scale:
         """The scale from the lowest utility of the explored to the clipping quantile."""
         low4, cap4 = np.float32(low), np.float32(cap)
         spread = cap4 - low4
-        return cls(low4, cap4, np.float32(1) / spread if spread > 0 else np.float32(0))
+        divisible = spread >= np.finfo(np.float32).tiny  # 1 over a subnormal is infinite
+        return cls(low4, cap4, np.float32(1) / spread if divisible else np.float32(0))
 
 
 def scaled_utility(utility: Single, scale: Scale) -> Single:
@@ -140,7 +142,7 @@ def staleness_bonus(last_round: Integers, *, round_number: int, weight: float) -
     >>> staleness_bonus(np.array([1, 100]), round_number=100, weight=0.1)
     array([0.678..., 0.0678...], dtype=float32)
     """
-    uncertainty = np.float32(weight * math.log(max(round_number, 1)))
+    uncertainty = np.float32(min(weight * math.log(max(round_number, 1)), LARGEST_STORED))
     return np.asarray(np.sqrt(uncertainty / np.maximum(last_round, 1).astype(np.float32)))
 
 
@@ -152,7 +154,7 @@ def slowness_penalty(duration_s: Floats, *, preferred_s: float, alpha: float) ->
     array([1.  , 1.  , 0.25, 1.  ], dtype=float32)
     """
     duration = duration_s.astype(np.float32, copy=False)
-    preferred = np.float32(preferred_s)
+    preferred = np.float32(min(preferred_s, LARGEST_STORED))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         ratio = np.where(duration > preferred, preferred / duration, np.float32(1))
         if alpha == 2.0:
