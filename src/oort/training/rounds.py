@@ -128,6 +128,7 @@ class RoundBook:
         for kept in (self.selected, self.received, self.history):
             for old in [r for r in kept if r < self.oldest]:
                 del kept[old]
+        self.unfolded = [entry for entry in self.unfolded if entry[0] >= self.oldest]
 
     def take_history(self, history: History) -> None:
         """Replace the history by one that the newest reports were folded into."""

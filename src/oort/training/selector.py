@@ -6,6 +6,7 @@ elsewhere, in one place, after the decision (``BookkeepingSelector.select``).
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -60,7 +61,7 @@ class GuidedSelector(BookkeepingSelector):
         config, book = self._config, self._book
         explored = self._explored(question.round_number)
         scale = self._scale(explored)
-        history = book.folded(float(scale.cap))
+        history = book.folded(self._history_cap(explored, scale))
         steps = self._pacer_steps(question, history)
         preferred_s = self._preferred_s(question.wanted, explored, steps)
 
@@ -125,6 +126,15 @@ class GuidedSelector(BookkeepingSelector):
             return Scale.between(0.0, 0.0)
         cap = arrays.lower_quantile(explored.worth, self._config.clip_quantile)
         return Scale.between(float(explored.worth.min()), cap)
+
+    def _history_cap(self, explored: Explored, scale: Scale) -> float:
+        """Where reports are clipped for the pacer, which compares utilities as reported."""
+        if not explored.rows.size:
+            return math.inf
+        if self._measure.function is None:
+            return float(scale.cap)
+        reported = self._table.utility[explored.rows]
+        return arrays.lower_quantile(reported, self._config.clip_quantile)
 
     def _pacer_steps(self, question: Question, history: History) -> int:
         window, steps = self._config.pacer.window, self._book.pacer_steps
