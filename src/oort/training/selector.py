@@ -24,7 +24,7 @@ from oort.training.bookkeeping import BookkeepingSelector, Decision, Question
 from oort.training.eligibility import Roles
 from oort.training.rounds import History
 from oort.training.utility import Scale, Single
-from oort.types import PickTable, Rows
+from oort.types import Floats, PickTable, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class GuidedSelector(BookkeepingSelector):
 
         return Decision(
             rows=np.concatenate([exploited, tried, filled]),
-            table=self._why(roles, scores, exploited, tried, filled),
+            table=self._why(roles, scores, speed, exploited, tried, filled),
             preferred_s=preferred_s,
             epsilon=epsilon,
             cutoff=pool.cutoff if pool else float("nan"),
@@ -191,18 +191,24 @@ class GuidedSelector(BookkeepingSelector):
         return Scores(scaled, bonus, speed, fair, score)
 
     def _why(
-        self, roles: Roles, scores: Scores, exploited: Rows, tried: Rows, filled: Rows
+        self,
+        roles: Roles,
+        scores: Scores,
+        speed: Floats,
+        exploited: Rows,
+        tried: Rows,
+        filled: Rows,
     ) -> PickTable:
         """The parts of each pick's score, in the order of the participants."""
         places = np.searchsorted(roles.explored, exploited)
         others = np.full(tried.size + filled.size, np.nan, np.float32)
         rows = np.concatenate([exploited, tried, filled])
-        speeds = 1.0 / np.maximum(self._table.duration_s[rows[exploited.size :]], 1e-6)
+        drawn_with = speed[np.searchsorted(roles.untried, tried)]
         return PickTable(
             how=["exploited"] * exploited.size
             + ["explored"] * tried.size
             + ["filled"] * filled.size,
-            score=np.concatenate([scores.score[places], np.where(np.isnan(speeds), 1.0, speeds)]),
+            score=np.concatenate([scores.score[places], drawn_with, np.ones_like(filled, "f4")]),
             utility=np.concatenate([scores.utility[places], others]),
             staleness=np.concatenate([scores.staleness[places], others]),
             speed=np.concatenate([scores.speed[places], others]),
