@@ -9,6 +9,7 @@ what a utility or a fairness function sees
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -18,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from oort.errors import InvalidFeedbackError
+from oort.errors import InvalidArgumentError, InvalidFeedbackError
 
 ClientId: TypeAlias = str | int
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -38,8 +39,16 @@ class RowNumbers(np.ndarray[Any, np.dtype[np.int64]]):
     """
 
     def __new__(cls, rows: npt.ArrayLike) -> RowNumbers:
-        """Row numbers from anything that holds whole numbers."""
-        return np.asarray(rows, dtype=np.int64).view(cls)
+        """Row numbers from anything that holds whole numbers.
+
+        Raises:
+            InvalidArgumentError: It holds something else, a mask for instance.
+        """
+        given = np.asarray(rows)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            message = f"row numbers must be a list of whole numbers; got {_shown(rows)}"
+            raise InvalidArgumentError(message)
+        return given.astype(np.int64).view(cls)
 
 
 class Outcome(StrEnum):
@@ -175,7 +184,7 @@ class Pick:
     participations: int = 0  #: before this round
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PickTable:
     """The same as a list of :class:`Pick`, as arrays in the order of the participants."""
 
@@ -198,11 +207,11 @@ class Selection:
     preferred_s: float = float(
         "inf"
     )  #: the paper's T, seconds; infinite until durations are known
-    epsilon: float = float("nan")  #: the share meant for exploration
-    cutoff: float = float("nan")  #: scores from here up were admitted to the exploitation pool
+    epsilon: float = math.nan  #: the share meant for exploration
+    cutoff: float = math.nan  #: scores from here up were admitted to the exploitation pool
     pool_size: int = 0  #: how many were
     mode: str = "guided"
-    table: PickTable | None = field(default=None, repr=False)
+    table: PickTable | None = field(default=None, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[ClientId]:
         return iter(self.participants)
@@ -246,7 +255,7 @@ class Selection:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClientColumns:
     """What is known of some clients, one entry per client in every array.
 

@@ -5,6 +5,7 @@ A strategy inherits :class:`BookkeepingSelector` and says who is picked, in ``_d
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import sys
@@ -77,8 +78,8 @@ class Decision:
     rows: Rows
     table: PickTable
     preferred_s: float = float("inf")
-    epsilon: float = float("nan")
-    cutoff: float = float("nan")
+    epsilon: float = math.nan
+    cutoff: float = math.nan
     pool_size: int = 0
     pacer_steps: int = 1
     history: History | None = None  #: with the newest reports folded in; ``None``: as it was

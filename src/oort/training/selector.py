@@ -95,7 +95,7 @@ class GuidedSelector(BookkeepingSelector):
             table=self._why(roles, scores, speed, exploited, tried, filled),
             preferred_s=preferred_s,
             epsilon=epsilon,
-            cutoff=pool.cutoff if pool else float("nan"),
+            cutoff=pool.cutoff if pool else math.nan,
             pool_size=pool.rows.size if pool else 0,
             pacer_steps=steps,
             history=None if question.draw else history,
