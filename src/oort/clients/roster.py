@@ -27,7 +27,7 @@ def rows_of(table: ClientTable, clients: Among) -> Rows:
     Raises:
         InvalidArgumentError: An id is none, or a mask or a row number does not fit.
     """
-    rows = _rows_given(table, clients)
+    rows = rows_given(table, clients)
     if rows is None:
         rows = table.find(checked_ids(clients))
         rows = rows[rows >= 0]
@@ -40,7 +40,7 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
     Raises:
         UnknownClientError: One of them was never seen.
     """
-    rows = _rows_given(table, clients)
+    rows = rows_given(table, clients)
     if rows is not None:
         return rows
     ids = checked_ids(clients)
@@ -53,7 +53,7 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
 
 def joined_rows(table: ClientTable, clients: Among) -> Rows:
     """The rows of these clients; unknown ones join, removed ones come back."""
-    rows = _rows_given(table, clients)
+    rows = rows_given(table, clients)
     if rows is None:
         rows = table.add(checked_ids(clients))
     table.bring_back(rows)
@@ -80,7 +80,7 @@ def register(
     Raises:
         InvalidArgumentError: An id or a hint is wrong; nothing is registered.
     """
-    named = _rows_given(table, clients)
+    named = rows_given(table, clients)
     ids: Any = checked_ids(clients) if named is None else named
     samples = _hint(num_samples, ids, "num_samples", _LARGEST_COUNT, "a whole number, 0 or more")
     duration = _hint(
@@ -126,8 +126,12 @@ def checked_rows(table: ClientTable, rows: RowNumbers) -> Rows:
     return plain
 
 
-def _rows_given(table: ClientTable, clients: Among) -> Rows | None:
-    """The rows, where clients are named by row numbers or by a mask."""
+def rows_given(table: ClientTable, clients: Among) -> Rows | None:
+    """The rows, where clients are named by row numbers or by a mask; nothing where by ids.
+
+    Raises:
+        InvalidArgumentError: The mask or a row number does not fit.
+    """
     if isinstance(clients, RowNumbers):
         return checked_rows(table, clients)
     if isinstance(clients, np.ndarray) and clients.dtype == np.bool_:

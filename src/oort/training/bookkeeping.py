@@ -364,9 +364,9 @@ class BookkeepingSelector(ABC):
 
     def _reporters(self, client_ids: Among) -> tuple[Sequence[Any], Rows | None]:
         """Reporters as something to count and index, and their rows where those were given."""
-        if isinstance(client_ids, RowNumbers):
-            rows = roster.checked_rows(self._table, client_ids).copy()
-            return self._table.ids.of(rows), rows
+        given = roster.rows_given(self._table, client_ids)
+        if given is not None:
+            return self._table.ids.of(given), given.copy()
         if isinstance(client_ids, str | bytes):
             checked_ids(client_ids)
         try:
