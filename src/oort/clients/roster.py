@@ -51,12 +51,13 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
     return rows
 
 
-def joined_rows(table: ClientTable, clients: Among) -> Rows:
-    """The rows of these clients; unknown ones join, removed ones come back."""
+def joined_rows(table: ClientTable, clients: Among, *, bring_back: bool = True) -> Rows:
+    """The rows of these clients; unknown ones join, removed ones come back unless they may not."""
     rows = rows_given(table, clients)
     if rows is None:
         rows = table.add(checked_ids(clients))
-    table.bring_back(rows)
+    if bring_back:
+        table.bring_back(rows)
     return rows
 
 

@@ -221,7 +221,10 @@ class BookkeepingSelector(ABC):
         self._mark(client_ids, online=True)
 
     def mark_offline(self, client_ids: Among | None = None) -> None:
-        """These clients (default: all) may not be picked until they are marked online again."""
+        """These clients (default: all) may not be picked until they are marked online again.
+
+        Unknown ones join; removed ones stay removed.
+        """
         self._mark(client_ids, online=False)
 
     def _mark(self, client_ids: Among | None, *, online: bool) -> None:
@@ -229,7 +232,8 @@ class BookkeepingSelector(ABC):
             if client_ids is None:
                 self._table.mark(slice(None), online=online)
             else:
-                self._table.mark(roster.joined_rows(self._table, client_ids), online=online)
+                rows = roster.joined_rows(self._table, client_ids, bring_back=online)
+                self._table.mark(rows, online=online)
 
     # Who is picked
 
