@@ -102,9 +102,9 @@ class GuidedSelector(BookkeepingSelector):
         )
 
     def _carry_out(self, question: Question, decision: Decision) -> None:
-        super()._carry_out(question, decision)
         if question.round_number == 1 and question.draw == 0:
             self._warn_if_everyone_will_be_removed(question.wanted)
+        super()._carry_out(question, decision)
 
     def _reads(self) -> str:
         return self._measure.reads
