@@ -115,13 +115,16 @@ class ClientTable:
         self.flags[rows] |= EXPLORED
 
     def view(self, rows: Rows, round_number: int) -> ClientColumns:
-        """Copies of the columns of some rows, for utility and fairness functions."""
+        """Copies of the columns of some rows, for utility and fairness functions.
+
+        Counts are signed there, so that a difference of two or a minus sign means what it says.
+        """
         return ClientColumns(
-            num_samples=self.num_samples[rows],
+            num_samples=self.num_samples[rows].astype(np.int64),
             utility=self.utility[rows],
             duration_s=self.duration_s[rows],
-            last_round=self.last_round[rows],
-            participations=self.participations[rows],
+            last_round=self.last_round[rows].astype(np.int64),
+            participations=self.participations[rows].astype(np.int64),
             sketch=self.sketch[rows] if self.sketch_width else None,
             round_number=round_number,
         )

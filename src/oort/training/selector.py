@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oort.clients.columns import EXPLORED, PRESENT
+from oort.clients.columns import EXPLORED, LARGEST_STORED, PRESENT
 from oort.config import TrainingConfig
 from oort.errors import ConfigWarning
 from oort.kernels import arrays
@@ -184,9 +184,9 @@ class GuidedSelector(BookkeepingSelector):
         fair = np.full(rows.size, np.nan, np.float32)
         if config.fairness_weight > 0 and rows.size:
             what = f"fairness '{config.fairness}'"
-            fair = utility.to_unit_range(
-                utility.evaluated(self._fairness, table.view(rows, round_number), what)
-            )
+            columns = table.view(rows, round_number)
+            given = utility.evaluated(self._fairness, columns, what, lowest=-LARGEST_STORED)
+            fair = utility.to_unit_range(given)
             score = utility.blended(score, fair, config.fairness_weight)
         return Scores(scaled, bonus, speed, fair, score)
 

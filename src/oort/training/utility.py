@@ -185,8 +185,10 @@ def to_unit_range(values: Floats) -> Single:
     return np.asarray((values - low) / (high - low), np.float32)
 
 
-def evaluated(function: ColumnFunction, clients: ClientColumns, what: str) -> Single:
-    """Call a user's function and check what it gives; negative numbers are raised to 0.
+def evaluated(
+    function: ColumnFunction, clients: ClientColumns, what: str, *, lowest: float = 0.0
+) -> Single:
+    """Call a user's function and check what it gives; numbers below ``lowest`` are raised to it.
 
     Raises:
         InvalidArgumentError: It gives something else; the message names the function.
@@ -201,7 +203,7 @@ def evaluated(function: ColumnFunction, clients: ClientColumns, what: str) -> Si
         bad = values[~np.isfinite(values)][0]
         message = f"{what} must give finite numbers; got {bad}"
         raise InvalidArgumentError(message)
-    return np.clip(values, 0.0, 1e30).astype(np.float32)
+    return np.clip(values, lowest, LARGEST_STORED).astype(np.float32)
 
 
 def _require_name(registry: Mapping[str, object], name: str, setting: str) -> None:
