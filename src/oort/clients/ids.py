@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oort.errors import DamagedFileError, InvalidClientIdError
+from oort.savefile import column
 from oort.types import ClientId, Mask, Rows
 
 LOWEST: Final = -(2**63)
@@ -123,15 +124,21 @@ class ClientIds:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> ClientIds:
-        """The ids that ``to_arrays`` gave."""
+        """The ids that ``to_arrays`` gave.
+
+        Raises:
+            DamagedFileError: The arrays are not such as ``to_arrays`` gives.
+        """
         ids = cls()
-        text = arrays["id_text"].tobytes()
+        kinds = column(arrays, "id_kind", np.uint8)
+        numbers = column(arrays, "id_number", np.uint64, kinds.size)
+        lengths = column(arrays, "id_length", np.uint32, kinds.size)
+        text = column(arrays, "id_text", np.uint8, int(lengths.sum(dtype=np.int64))).tobytes()
+        if kinds.max(initial=0) > _TEXT:
+            message = f"the saved ids are damaged: kind {kinds.max()} is none"
+            raise DamagedFileError(message)
         start = 0
-        columns = (
-            arrays["id_kind"].tolist(),
-            arrays["id_number"].tolist(),
-            arrays["id_length"].tolist(),
-        )
+        columns = (kinds.tolist(), numbers.tolist(), lengths.tolist())
         for kind, number, length in zip(*columns, strict=True):
             client_id: ClientId | None = None
             if kind == _TEXT:

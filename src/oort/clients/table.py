@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from oort import savefile
 from oort.clients.columns import (
     EXPLORED,
     MAX_PARTICIPATIONS_STORED,
@@ -20,6 +21,7 @@ from oort.clients.columns import (
     Column,
 )
 from oort.clients.ids import ClientIds
+from oort.errors import DamagedFileError
 from oort.types import ClientColumns, ClientId, Rows
 
 _FIRST_CAPACITY: Final = 64
@@ -148,14 +150,36 @@ class ClientTable:
         sketch_width: int,
         max_participations: int | None,
     ) -> ClientTable:
-        """The table that ``to_arrays`` gave."""
+        """The table that ``to_arrays`` gave.
+
+        Raises:
+            DamagedFileError: The arrays are not such as ``to_arrays`` gives.
+        """
         table = cls(sketch_width=sketch_width, max_participations=max_participations)
         table.ids = ClientIds.from_arrays(dict(arrays))
-        table._grow(len(table.ids))
-        for column in table._columns():
-            table._full[column.name][: table.num_rows] = arrays[column.name]
+        num_rows = len(table.ids)
+        stored = {
+            c.name: savefile.column(arrays, c.name, c.dtype, table._shape(c, num_rows))
+            for c in table._columns()
+        }
+        table._grow(num_rows)
+        for name, values in stored.items():
+            table._full[name][:num_rows] = values
+        table._require_possible()
         table.num_present = int(np.count_nonzero(table.flags & PRESENT))
         return table
+
+    def _require_possible(self) -> None:
+        """Refuse columns from a file that no table of ours can have had."""
+        gone = self.ids.is_forgotten(np.arange(self.num_rows))
+        for holds, what in (
+            (not (self.flags[gone] & PRESENT).any(), "a present client without an id"),
+            (not (self.utility < 0).any() and np.isfinite(self.utility).all(), "a utility"),
+            (not ((self.duration_s < 0) | np.isinf(self.duration_s)).any(), "a duration"),
+        ):
+            if not holds:
+                message = f"the saved columns are damaged: {what} is impossible"
+                raise DamagedFileError(message)
 
     def _columns(self) -> tuple[Column, ...]:
         return (*SCHEMA, SKETCH) if self.sketch_width else SCHEMA

@@ -12,7 +12,8 @@ import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Self
 
@@ -410,18 +411,18 @@ class BookkeepingSelector(ABC):
 
         Raises:
             SaveFileError: The file cannot be read, is damaged, newer, or holds something else.
+            ConfigError: Its utility or fairness was not registered in this process.
         """
         meta, arrays = savefile.read(path)
         if meta.get("what") != "training selector" or meta.get("strategy") != cls.strategy:
             found = meta.get("strategy", meta.get("what", "something else"))
             message = f"{path} holds {found!r}, not a selector of strategy {cls.strategy!r}"
             raise SaveFileError(message)
-        selector = cls(TrainingConfig.from_dict(meta["config"]))
-        try:
+        with _damage_named(path):
+            config = TrainingConfig.from_dict(meta["config"])
+        selector = cls(config)
+        with _damage_named(path):
             selector._restore(meta, arrays)
-        except (KeyError, ValueError, IndexError) as error:
-            message = f"{path} is damaged: its parts do not fit together ({error})"
-            raise DamagedFileError(message) from error
         return selector
 
     def _restore(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -429,8 +430,9 @@ class BookkeepingSelector(ABC):
         self._table = ClientTable.from_arrays(
             arrays, sketch_width=config.sketch_width, max_participations=config.max_participations
         )
-        self._book = RoundBook.from_state(2 * config.pacer.window, meta, arrays)
-        self._mode = meta["mode"]
+        num_rows = self._table.num_rows
+        self._book = RoundBook.from_state(2 * config.pacer.window, meta, arrays, num_rows)
+        self.mode = meta["mode"]
         self._restore_extra(meta)
 
     def _extra_state(self) -> dict[str, Any]:
@@ -541,6 +543,16 @@ class BookkeepingSelector(ABC):
             f"rounds old, and whether they were counted is no longer known"
         )
         warnings.warn(message, StaleFeedbackWarning, stacklevel=3)
+
+
+@contextmanager
+def _damage_named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever cannot be taken from a file is damage of that file."""
+    try:
+        yield
+    except (DamagedFileError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        message = f"{path} is damaged: its parts do not fit together ({error})"
+        raise DamagedFileError(message) from error
 
 
 def _as_config(config: TrainingConfig | Mapping[str, Any] | None) -> TrainingConfig:

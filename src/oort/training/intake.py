@@ -25,7 +25,6 @@ from oort.training.feedback import COMPLETED, UNUSED, Reports
 from oort.training.rounds import RoundBook
 from oort.types import Rows, UpdateResult
 
-
 _NO_ID: Final = -2
 
 

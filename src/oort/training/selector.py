@@ -261,5 +261,6 @@ def load_selector(path: str | os.PathLike[str]) -> GuidedSelector:
 
     Raises:
         SaveFileError: The file cannot be read, is damaged, or was written by a newer version.
+        ConfigError: Its utility or fairness was not registered in this process.
     """
     return GuidedSelector.load(path)
