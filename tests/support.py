@@ -1,0 +1,55 @@
+"""Selectors in a known state, for tests of what they do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+import oort
+from oort.training.selector import GuidedSelector
+from oort.types import Floats
+
+NO_EXPLORATION: Final = {"start": 0.0, "minimum": 0.0}
+ONLY_EXPLORATION: Final = {"start": 1.0, "minimum": 1.0, "decay": 1.0}
+
+
+def exploring(share: float) -> dict[str, float]:
+    """A share of exploration that stays."""
+    return {"start": share, "minimum": share, "decay": 1.0}
+
+
+def new_selector(count: int = 0, **settings: Any) -> GuidedSelector:
+    """A selector with clients 0, 1, … registered."""
+    selector = oort.create_training_selector(settings)
+    selector.register_clients(range(count))
+    return selector
+
+
+def heard_of(
+    utility: npt.ArrayLike, duration_s: npt.ArrayLike | None = None, /, **settings: Any
+) -> GuidedSelector:
+    """A selector whose clients 0, 1, … have all reported, before the first round."""
+    values = np.asarray(utility, dtype=np.float64)
+    selector = new_selector(values.size, **settings)
+    result = selector.update_clients(range(values.size), utility=values, duration_s=duration_s)
+    assert result.applied == values.size
+    return selector
+
+
+def scores_of(selection: oort.Selection) -> dict[oort.ClientId, float]:
+    """What each pick's draw was weighted with."""
+    return {pick.client: pick.score for pick in selection.why}
+
+
+def participations(selector: GuidedSelector, clients: Sequence[oort.ClientId]) -> list[int]:
+    """How often each of these took part."""
+    return [int(n) for n in selector.columns(clients).participations]
+
+
+def heavy_tailed(count: int, seed: int = 0) -> tuple[Floats, Floats]:
+    """Utilities and durations of a mixed population."""
+    generator = np.random.default_rng(seed)
+    return generator.lognormal(3.0, 1.0, count), generator.lognormal(3.0, 0.6, count)
