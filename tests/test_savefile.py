@@ -244,6 +244,7 @@ def entry(content: dict[str, Any], name: str = "utility") -> dict[str, Any]:
 
 FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "a huge shape": lambda c: entry(c).update(shape=[2**40]),
+    "a huge last shape": lambda c: c["arrays"][-1].update(shape=[2**40]),
     "a shape beyond any memory": lambda c: entry(c).update(shape=[2**62, 2**62]),
     "a negative shape": lambda c: entry(c).update(shape=[-1]),
     "a fractional shape": lambda c: entry(c).update(shape=[1.5]),
@@ -334,39 +335,42 @@ def int64(*values: int) -> Any:
     return np.array(values, np.int64)
 
 
-WRONG_ARRAYS: dict[str, dict[str, Any]] = {
-    "a column too short": {"utility": np.zeros(3, np.float32)},
-    "a column of one, which would be stretched": {"utility": np.zeros(1, np.float32)},
-    "a column too wide": {"utility": np.zeros((9, 2), np.float32)},
-    "a column of another type": {"flags": np.zeros(9, np.float64)},
-    "a NaN utility": {"utility": np.full(9, np.nan, np.float32)},
-    "a negative utility": {"utility": np.full(9, -1, np.float32)},
-    "a negative duration": {"duration_s": np.full(9, -1, np.float32)},
-    "an infinite duration": {"duration_s": np.full(9, np.inf, np.float32)},
-    "a present client without id": {"flags": np.full(9, 3, np.uint8)},
-    "an unknown kind of id": {"id_kind": np.full(9, 77, np.uint8)},
-    "an id twice": {"id_kind": np.full(9, 1, np.uint8), "id_number": np.full(9, 1, np.uint64)},
-    "text too short": {"id_text": np.zeros(1, np.uint8)},
-    "text that is no UTF-8": {"id_kind": np.array([3] * 9, np.uint8)},
-    "lengths beyond the text": {"id_length": np.full(9, 2**32 - 1, np.uint32)},
-    "rows beyond the table": {"unfolded_row": int64(10**12, 0, 0)},
-    "selected rows beyond the table": {"selected_row": int64(*[99] * 20)},
-    "negative rows": {"received_row": int64(*[-1] * 20)},
-    "negative counts": {"selected_count": int64(-5, 25, 0, 0, 0)},
-    "counts that do not add up": {"selected_count": int64(1, 1, 1, 1, 1)},
-    "counts that overflow": {"selected_count": int64(2**62, 2**62, 2**62, 2**62, 0)},
-    "fewer counts than rounds": {"received_count": int64(1)},
-    "history of different lengths": {"history_sum": np.zeros(1)},
-    "history of another type": {"history_count": np.zeros(4)},
-    "no ids": {"id_kind": None},
-    "no history": {"history_round": None},
+WRONG_ARRAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a column too short": ("float32 of shape", {"utility": np.zeros(3, np.float32)}),
+    "a column to be stretched": ("float32 of shape", {"utility": np.zeros(1, np.float32)}),
+    "a column too wide": ("float32 of shape", {"utility": np.zeros((9, 2), np.float32)}),
+    "a column of another type": ("must be uint8", {"flags": np.zeros(9, np.float64)}),
+    "a NaN utility": ("a utility is impossible", {"utility": np.full(9, np.nan, np.float32)}),
+    "a negative utility": ("a utility is imp", {"utility": np.full(9, -1, np.float32)}),
+    "a negative duration": ("a duration is imp", {"duration_s": np.full(9, -1, np.float32)}),
+    "an infinite duration": ("a duration is", {"duration_s": np.full(9, np.inf, np.float32)}),
+    "a present client without id": ("without an id", {"flags": np.full(9, 3, np.uint8)}),
+    "an unknown kind of id": ("kind 77 is none", {"id_kind": np.full(9, 77, np.uint8)}),
+    "an id twice": ("in two rows", {"id_kind": np.ones(9, "u1"), "id_number": np.ones(9, "u8")}),
+    "text too short": ("column 'id_text'", {"id_text": np.zeros(1, np.uint8)}),
+    "text that is no UTF-8": ("codec can't decode", {"id_text": np.full(15, 255, np.uint8)}),
+    "lengths beyond the text": ("'id_text'", {"id_length": np.full(9, 2**32 - 1, np.uint32)}),
+    "rows beyond the table": ("'unfolded_row' must be rows", {"unfolded_row": int64(10**12, 0, 0)}),
+    "selected rows beyond": ("must be rows from 0 to 8", {"selected_row": int64(*[9] * 19)}),
+    "negative rows": ("'received_row' must be rows", {"received_row": int64(*[-1] * 17)}),
+    "negative counts": ("must be counts", {"selected_count": int64(-5, 24, 0, 0, 0)}),
+    "counts that do not add up": ("of shape", {"selected_count": int64(1, 1, 1, 1, 1)}),
+    "counts that overflow": ("of shape", {"selected_count": int64(*[2**62] * 4, 19)}),
+    "fewer counts than rounds": ("'received_count'", {"received_count": int64(1)}),
+    "history of different lengths": ("'history_sum'", {"history_sum": np.zeros(1)}),
+    "history of another type": ("'history_count'", {"history_count": np.zeros(4)}),
+    "no ids": ("it is missing", {"id_kind": None}),
+    "no history": ("it is missing", {"history_round": None}),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG_ARRAYS)
 def test_columns_that_do_not_fit_together_are_refused(saved: Path, wrong: str) -> None:
-    with pytest.raises(oort.DamagedFileError, match="do not fit together"):
-        oort.load_selector(rewritten(saved, **WRONG_ARRAYS[wrong]))
+    says, changes = WRONG_ARRAYS[wrong]
+    with pytest.raises(oort.DamagedFileError) as caught:
+        oort.load_selector(rewritten(saved, **changes))
+    assert "its parts do not fit together" in str(caught.value)
+    assert says in str(caught.value)
 
 
 def test_a_round_robin_file_without_its_place_is_refused(tmp_path: Path) -> None:
