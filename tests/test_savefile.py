@@ -33,7 +33,9 @@ HEADER = struct.Struct("<8sIIQ")
 
 def lived_in() -> GuidedSelector:
     """A small selector with everything in it that can be saved."""
-    selector = oort.create_training_selector({"seed": 5, "sketch_width": 2, "pacer": {"window": 2}})
+    selector = oort.create_training_selector(
+        {"seed": 5, "sketch_width": 2, "pacer": {"window": 2}}
+    )
     selector.register_clients(["a", 1, "1", "ü客", -5, 2**64 - 1, "gone", "erased"], num_samples=3)
     selector.register_client("slow", expected_duration_s=50.0)
     for _ in range(5):
@@ -212,7 +214,9 @@ def test_damage_says_which_part(saved: Path) -> None:
 
 
 def test_a_newer_file_is_refused_with_both_versions(saved: Path) -> None:
-    with pytest.raises(oort.NewerFileError, match=r"newer Oort \(format 2; this one reads up to 1"):
+    with pytest.raises(
+        oort.NewerFileError, match=r"newer Oort \(format 2; this one reads up to 1"
+    ):
         oort.load_selector(forge(saved, version=2))
     with pytest.raises(oort.NewerFileError):
         oort.load_selector(forge(saved, version=2**32 - 1))
@@ -220,7 +224,9 @@ def test_a_newer_file_is_refused_with_both_versions(saved: Path) -> None:
         oort.load_selector(forge(saved, version=0))
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"\x89PNG" * 50, b"OORTSAVX" + b"\0" * 99, b"O"])
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", b"\x89PNG" * 50, b"OORTSAVX" + b"\0" * 99, b"O"]
+)
 def test_what_is_not_ours_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other"
     path.write_bytes(content)
@@ -350,7 +356,10 @@ WRONG_ARRAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "text too short": ("column 'id_text'", {"id_text": np.zeros(1, np.uint8)}),
     "text that is no UTF-8": ("codec can't decode", {"id_text": np.full(15, 255, np.uint8)}),
     "lengths beyond the text": ("'id_text'", {"id_length": np.full(9, 2**32 - 1, np.uint32)}),
-    "rows beyond the table": ("'unfolded_row' must be rows", {"unfolded_row": int64(10**12, 0, 0)}),
+    "rows beyond the table": (
+        "'unfolded_row' must be rows",
+        {"unfolded_row": int64(10**12, 0, 0)},
+    ),
     "selected rows beyond": ("must be rows from 0 to 8", {"selected_row": int64(*[9] * 19)}),
     "negative rows": ("'received_row' must be rows", {"received_row": int64(*[-1] * 17)}),
     "negative counts": ("must be counts", {"selected_count": int64(-5, 24, 0, 0, 0)}),

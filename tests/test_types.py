@@ -13,7 +13,9 @@ import pytest
 import oort
 
 
-@pytest.mark.parametrize("wrong", [[True, False], [1.5], ["1"], [[1, 2]], 3, None, [None]], ids=repr)
+@pytest.mark.parametrize(
+    "wrong", [[True, False], [1.5], ["1"], [[1, 2]], 3, None, [None]], ids=repr
+)
 def test_row_numbers_hold_whole_numbers_only(wrong: object) -> None:
     with pytest.raises(oort.InvalidArgumentError, match="row numbers must be"):
         oort.RowNumbers(wrong)  # type: ignore[arg-type]

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 import oort
 from oort.clients.ids import ClientIds, checked_id, checked_ids
 
-any_id = st.one_of(st.text(), st.text("\ud800\udfffä", max_size=3), st.integers(-(2**63), 2**64 - 1))
+any_id = st.one_of(
+    st.text(), st.text("\ud800\udfffä", max_size=3), st.integers(-(2**63), 2**64 - 1)
+)
 
 
 class Device(str, enum.Enum):  # noqa: UP042
@@ -79,7 +81,9 @@ def test_rows_are_given_in_order_never_again_and_survive_storing(
         assert len(index) == len(distinct)
         expected = [-1 if row in gone else row for row in range(len(distinct))]
         assert index.find(distinct).tolist() == expected
-        assert np.flatnonzero(index.is_forgotten(np.arange(len(distinct)))).tolist() == sorted(gone)
+        assert np.flatnonzero(index.is_forgotten(np.arange(len(distinct)))).tolist() == sorted(
+            gone
+        )
     new = again.add([distinct[row] for row in gone])
     assert new.tolist() == list(range(len(distinct), len(distinct) + len(gone)))
     kinds = [type(i) for i in again.of(rows[~np.isin(rows, gone)])]

@@ -113,7 +113,9 @@ def test_every_round_is_what_the_table_says(
         expected = oracle.open_round(wanted)
         selection = selector.select(wanted)
         if not len(selection):
-            assert not (expected.scores or expected.untried or expected.pending or expected.removed)
+            assert not (
+                expected.scores or expected.untried or expected.pending or expected.removed
+            )
             oracle.round_number, oracle.steps = before
             continue
         check(selection, expected, wanted)

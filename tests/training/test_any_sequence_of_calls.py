@@ -168,9 +168,7 @@ class Calls(RuleBasedStateMachine):
         self.check(selection, wanted, self.eligible - before)
         self.cohorts[self.round_number] |= set(selection)
 
-    def check(
-        self, selection: oort.Selection, wanted: int, allowed: set[oort.ClientId]
-    ) -> None:
+    def check(self, selection: oort.Selection, wanted: int, allowed: set[oort.ClientId]) -> None:
         picks = selection.participants
         assert len(picks) == len(set(picks)) == min(wanted, len(allowed))
         assert set(picks) <= allowed
@@ -197,7 +195,9 @@ class Calls(RuleBasedStateMachine):
                 max_size=5,
             )
         )
-        clients, utility, duration_s, outcome = (list(column) for column in zip(*rows, strict=True))
+        clients, utility, duration_s, outcome = (
+            list(column) for column in zip(*rows, strict=True)
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", oort.StaleFeedbackWarning)
             try:

@@ -258,9 +258,7 @@ def test_every_report_of_a_batch_is_in_exactly_one_part_of_the_result() -> None:
     selector.select_participant(4)
     selector.update_clients([0], utility=1.0, round_number=2)
     selector.update_clients([1], utility=1.0, round_number=1)
-    result = selector.update_clients(
-        [0, 1, 2, 3], utility=[1.0, 1.0, 1.0, np.nan], round_number=1
-    )
+    result = selector.update_clients([0, 1, 2, 3], utility=[1.0, 1.0, 1.0, np.nan], round_number=1)
     assert (result.outdated, result.repeated, result.applied) == (1, 1, 1)
     assert [r.index for r in result.rejected] == [3]
 
@@ -556,7 +554,21 @@ def test_1_and_text_1_are_two_clients() -> None:
 def test_ids_at_the_ends_of_their_range_and_of_any_script_and_length() -> None:
     ids: list[oort.ClientId] = [
         *(0, -1, 2**63 - 1, 2**63, 2**64 - 1, -(2**63)),
-        *("", " ", "0", "-1", "ü", "客户", "👩‍👩‍👧", "a\0b", "a\0", "\ud800", "é", "e\u0301", "x" * 10_000),
+        *(
+            "",
+            " ",
+            "0",
+            "-1",
+            "ü",
+            "客户",
+            "👩‍👩‍👧",
+            "a\0b",
+            "a\0",
+            "\ud800",
+            "é",
+            "e\u0301",
+            "x" * 10_000,
+        ),
     ]
     selector = oort.create_training_selector()
     selector.register_clients(ids)

@@ -234,7 +234,10 @@ def test_a_pandas_series_is_read_by_place_and_not_by_label() -> None:
     selector = oort.create_training_selector()
     result = selector.update_clients(frame.index, utility=frame["u"], duration_s=frame["d"])
     assert result.applied == 1
-    assert [(r.client, r.field) for r in result.rejected] == [("y", "utility"), ("z", "duration_s")]
+    assert [(r.client, r.field) for r in result.rejected] == [
+        ("y", "utility"),
+        ("z", "duration_s"),
+    ]
     assert result.rejected[1].value == -3.0
     with pytest.raises(oort.InvalidArgumentError, match=r"client 'z': .* got -3.0"):
         selector.register_clients(frame.index, expected_duration_s=frame["d"])
@@ -261,16 +264,18 @@ anything = st.one_of(
 
 @given(
     st.lists(
-        st.tuples(anything, anything, anything, anything, st.sampled_from([*oort.Outcome, "no", 3])),
+        st.tuples(
+            anything, anything, anything, anything, st.sampled_from([*oort.Outcome, "no", 3])
+        ),
         max_size=6,
     )
 )
 def test_whatever_a_batch_holds_each_report_is_used_or_rejected(
     rows: list[tuple[Any, ...]],
 ) -> None:
-    utility, duration_s, samples, loss, outcome = (list(c) for c in zip(*rows, strict=True)) if (
-        rows
-    ) else ([], [], [], [], [])
+    utility, duration_s, samples, loss, outcome = (
+        (list(c) for c in zip(*rows, strict=True)) if (rows) else ([], [], [], [], [])
+    )
     reports = check_reports(
         len(rows),
         utility=utility,

@@ -112,7 +112,7 @@ def _legacy_state() -> tuple[Any, ...]:
 
 
 def test_the_pacer_does_not_relax_when_utility_is_flat_but_when_it_falls() -> None:
-    flat = {r: (10.0, 2) for r in range(8)}
+    flat = dict.fromkeys(range(8), (10.0, 2))
     assert not utility_fell(flat, round_number=8, window=4)
     falling = {**flat, 7: (9.0, 2)}
     assert utility_fell(falling, round_number=8, window=4)

@@ -30,7 +30,7 @@ def test_the_mean_is_per_report_and_not_per_round() -> None:
 
 
 def test_only_the_last_two_windows_count() -> None:
-    history = {r: (1000.0, 1) for r in range(6)} | {6: (5.0, 1), 7: (5.0, 1)}
+    history = dict.fromkeys(range(6), (1000.0, 1)) | {6: (5.0, 1), 7: (5.0, 1)}
     history |= {8: (6.0, 1), 9: (6.0, 1), 10: (0.0, 1)}
     assert not utility_fell(history, round_number=10, window=2)
     assert utility_fell(history, round_number=8, window=2)

@@ -14,7 +14,9 @@ rows = st.lists(st.integers(0, 60), max_size=20).map(lambda r: np.array(r, np.in
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "discard"]), rows), max_size=12), rows)
-def test_a_row_set_is_a_set_small_or_large(steps: list[tuple[str, np.ndarray]], asked: np.ndarray) -> None:
+def test_a_row_set_is_a_set_small_or_large(
+    steps: list[tuple[str, np.ndarray]], asked: np.ndarray
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "_FEW", 8)
         ours, plain = RowSet(), set[int]()

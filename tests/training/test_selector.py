@@ -231,9 +231,7 @@ def test_a_fairness_of_ones_own_may_be_negative_and_is_scaled_from_least_to_grea
 
 def test_the_pool_is_everyone_with_095_of_the_kth_utility() -> None:
     utility = np.array([0.0, 0.5, 0.94, 0.951, 0.97, 1.0])
-    selector = heard_of(
-        utility, 1.0, exploration=NO_EXPLORATION, clip_quantile=1.0, staleness=0.0
-    )
+    selector = heard_of(utility, 1.0, exploration=NO_EXPLORATION, clip_quantile=1.0, staleness=0.0)
     selection = selector.select(1)
     assert selection.cutoff == pytest.approx(0.95)
     assert selection.pool_size == 3
@@ -596,7 +594,9 @@ def test_durations_of_zero_among_others_are_within_any_t() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 @pytest.mark.parametrize("fairness", [0.0, 1.0])
-def test_exploration_and_fairness_at_both_ends_work_together(share: float, fairness: float) -> None:
+def test_exploration_and_fairness_at_both_ends_work_together(
+    share: float, fairness: float
+) -> None:
     selector = new_selector(15, exploration=exploring(share), fairness_weight=fairness)
     for _ in range(40):
         picks = selector.select_participant(4)
