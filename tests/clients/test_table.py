@@ -21,7 +21,7 @@ def test_growing_keeps_what_was_there_and_new_rows_are_empty(width: int) -> None
     table = ClientTable(sketch_width=width)
     for step in range(1, 300):
         table.add([step])
-        table.set_utilities(np.array([step - 1]), np.array([step], np.float32))
+        table.utility[step - 1] = step
         if width:
             table.sketch[step - 1] = step
     assert table.num_rows == table.num_present == 299
@@ -52,7 +52,7 @@ def test_flags_follow_from_counts() -> None:
     for count, flags in ((1, TRIED), (2, TRIED), (3, TRIED | REMOVED)):
         table.count_participations(rows, 1)
         assert table.flags[0] == READY | flags, count
-    table.set_utilities(rows, np.ones(1, np.float32))
+    table.flags[rows] |= EXPLORED
     table.count_participations(rows, -3)
     assert table.flags[0] == READY | TRIED | EXPLORED, "explored stays tried"
 
@@ -70,8 +70,8 @@ def test_removing_and_bringing_back_counts_each_client_once() -> None:
 def test_a_stored_table_comes_back() -> None:
     table = ClientTable(sketch_width=2, max_participations=1)
     rows = table.add(["a", 1, "c", "d"])
-    table.set_utilities(rows[:2], np.array([2.5, 0], np.float32))
-    table.set_durations(rows[1:3], np.array([7, 8], np.float32))
+    table.utility[:2] = [2.5, 0]
+    table.duration_s[1:3] = [7, 8]
     table.count_participations(rows[:3], 2)
     table.sketch[1] = [3, 4]
     table.remove(rows[2:3])

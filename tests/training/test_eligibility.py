@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oort.clients.columns import EXPLORED, ONLINE, PRESENT, READY, REMOVED, TRIED
-from oort.training.eligibility import roles, slower_than
+from oort.clients.columns import EXPLORED, READY, REMOVED, TRIED
+from oort.training.eligibility import Roles, slower_than
 
 
 @given(st.lists(st.integers(0, 31), max_size=40), st.data())
@@ -17,19 +17,29 @@ def test_every_ready_and_allowed_row_has_exactly_one_role(
     # An explored client is always tried: no table has it otherwise.
     flags = [f | TRIED if f & EXPLORED else f for f in flags]
     bits = st.lists(st.booleans(), min_size=len(flags), max_size=len(flags))
-    allowed, slow = (np.array(data.draw(bits), np.bool_) for _ in range(2))
-    found = roles(np.array(flags, np.uint8), allowed, slow)
-    seen = np.concatenate([found.untried, found.explored, found.pending, found.removed])
-    ready = [i for i, f in enumerate(flags) if f & READY == READY and allowed[i] and not slow[i]]
-    assert sorted(seen.tolist()) == ready
-    assert len(found) == len(ready)
-    for row in found.removed.tolist():
-        assert flags[row] & REMOVED
-    for row in found.explored.tolist():
-        assert flags[row] & EXPLORED
-        assert not flags[row] & REMOVED
-    for row in found.untried.tolist():
-        assert flags[row] in (PRESENT | ONLINE,)
+    allowed = np.array(data.draw(bits), np.bool_) if data.draw(st.booleans()) else None
+    roles = Roles(np.array(flags, np.uint8), allowed)
+    found = {
+        "untried": roles.rows_untried().tolist(),
+        "explored": roles.rows_explored().tolist(),
+        "pending": roles.rows_pending().tolist(),
+        "removed": roles.rows_removed().tolist(),
+    }
+    ready = [
+        i for i, f in enumerate(flags) if f & READY == READY and (allowed is None or allowed[i])
+    ]
+    assert sorted(row for rows in found.values() for row in rows) == ready
+    for row in ready:
+        role = (
+            *(["removed"] if flags[row] & REMOVED else []),
+            *(["explored"] if flags[row] & EXPLORED else []),
+            *(["pending"] if flags[row] & TRIED else []),
+            "untried",
+        )[0]
+        assert row in found[role], "the first that applies"
+    every = np.arange(len(flags))
+    assert np.flatnonzero(roles.is_untried(every)).tolist() == found["untried"]
+    assert np.flatnonzero(roles.is_explored(every)).tolist() == found["explored"]
 
 
 def test_unknown_durations_are_slower_than_nothing() -> None:
