@@ -99,7 +99,7 @@ def register(
         table.num_samples[rows[take]] = samples.values[take].astype(np.uint32)
     if duration is not None:
         take = duration.there & unheard
-        expected_s = np.minimum(duration.values[take], LARGEST_STORED).astype(np.float32)
+        expected_s = np.minimum(duration.values[take] + 0.0, LARGEST_STORED).astype(np.float32)
         with table.changing(np.unique(rows[take])):
             table.duration_s[rows[take]] = expected_s
     return rows

@@ -197,10 +197,11 @@ class ClientTable:
     def _require_possible(self) -> None:
         """Refuse columns from a file that no table of ours can have had."""
         gone = self.ids.is_forgotten(np.arange(self.num_rows))
+        known_s = _known(self.duration_s)
         for holds, what in (
             (not (self.flags[gone] & PRESENT).any(), "a present client without an id"),
-            (not (self.utility < 0).any() and np.isfinite(self.utility).all(), "a utility"),
-            (not ((self.duration_s < 0) | np.isinf(self.duration_s)).any(), "a duration"),
+            ((np.isfinite(self.utility) & ~np.signbit(self.utility)).all(), "a utility"),
+            ((np.isfinite(known_s) & ~np.signbit(known_s)).all(), "a duration"),
         ):
             if not holds:
                 message = f"the saved columns are damaged: {what} is impossible"

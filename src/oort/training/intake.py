@@ -123,4 +123,5 @@ def _keep_sketches(table: ClientTable, rows: Rows, reports: Reports, places: Row
 
 
 def _stored(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    return np.minimum(values, LARGEST_STORED).astype(np.float32)
+    # + 0.0: a minus zero becomes zero, since histograms read the sign bit as part of the number.
+    return np.minimum(values, LARGEST_STORED).astype(np.float32) + np.float32(0)
