@@ -86,7 +86,7 @@ class Scoring:
 
         If there are fewer than ``wanted``, it is everyone eligible and explored.
         """
-        share = self.config.cutoff
+        share, wanted = self.config.cutoff, min(wanted, self.table.num_rows)
         if wanted == 0:
             return Pool.empty()
         if self.config.fairness_weight > 0:
@@ -108,6 +108,7 @@ class Scoring:
 
     def best(self, wanted: int) -> tuple[Rows, Single]:
         """The best explored clients, whether they may be picked now or not: a full pass."""
+        wanted = min(wanted, self.table.num_rows)
         rows, scores = self._top(wanted, 1.0, None)
         pool = exploit.settled(rows, scores, wanted, 1.0)
         return pool.rows, pool.scores
