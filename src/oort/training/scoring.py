@@ -104,7 +104,7 @@ class Scoring:
     def yardstick(self) -> Yardstick:
         """What turns columns into scores in this round."""
         uncertainty = utility.uncertainty(self.round_number, self.config.staleness)
-        return Yardstick(self.scale, float(uncertainty), self.preferred_s)
+        return Yardstick(self.scale, float(uncertainty), self.preferred_s, self.config.alpha)
 
     def best(self, wanted: int) -> tuple[Rows, Single]:
         """The best explored clients, whether they may be picked now or not: a full pass."""
