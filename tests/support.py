@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 import oort
+from oort import kernels
+from oort.clients import table
+from oort.kernels import arrays
+from oort.training import candidates, scoring
 from oort.training.selector import GuidedSelector
 from oort.types import Floats
 
@@ -53,3 +58,16 @@ def heavy_tailed(count: int, seed: int = 0) -> tuple[Floats, Floats]:
     """Utilities and durations of a mixed population."""
     generator = np.random.default_rng(seed)
     return generator.lognormal(3.0, 1.0, count), generator.lognormal(3.0, 0.6, count)
+
+
+@pytest.fixture
+def as_if_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Histograms, remembered candidates, compiled passes and proposals from a few rows on."""
+    monkeypatch.setattr(table, "EXACT_ROWS", 3)
+    monkeypatch.setattr(scoring, "_MANY_ROWS", 4)
+    monkeypatch.setattr(candidates, "_FEWEST", 4)
+    monkeypatch.setattr(candidates, "_PER_PICK", 2)
+    monkeypatch.setattr(kernels, "COMPILED_FROM_ROWS", 2)
+    monkeypatch.setattr(arrays, "_FEW", 2)
+    monkeypatch.setattr(arrays, "_CHUNK", 5)
+    yield

@@ -28,6 +28,9 @@ from hypothesis.stateful import (
 
 import oort
 from oort.training.selector import GuidedSelector
+from tests.support import as_if_large
+
+__all__ = ["as_if_large"]
 
 IDS: list[oort.ClientId] = [0, 1, "1", "ü", 2**64 - 1, -1, "a", "b", "c", "d", "e", "客"]
 WINDOW = 2
@@ -277,5 +280,13 @@ class Calls(RuleBasedStateMachine):
 
 def test_any_sequence_of_calls_keeps_its_promises() -> None:
     run_state_machine_as_test(
-        Calls, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
+        Calls, settings=settings(max_examples=50, stateful_step_count=30, deadline=None)
+    )
+
+
+def test_any_sequence_of_calls_keeps_its_promises_by_the_ways_of_large_tables(
+    as_if_large: None,
+) -> None:
+    run_state_machine_as_test(
+        Calls, settings=settings(max_examples=30, stateful_step_count=30, deadline=None)
     )
