@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -33,9 +33,7 @@ def new_selector(count: int = 0, **settings: Any) -> GuidedSelector:
     return selector
 
 
-def heard_of(
-    utility: npt.ArrayLike, duration_s: npt.ArrayLike | None = None, /, **settings: Any
-) -> GuidedSelector:
+def heard_of(utility: npt.ArrayLike, duration_s: Any = None, /, **settings: Any) -> GuidedSelector:
     """A selector whose clients 0, 1, … have all reported, before the first round."""
     values = np.asarray(utility, dtype=np.float64)
     selector = new_selector(values.size, **settings)
@@ -61,7 +59,7 @@ def heavy_tailed(count: int, seed: int = 0) -> tuple[Floats, Floats]:
 
 
 @pytest.fixture
-def as_if_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Histograms, remembered candidates, compiled passes and proposals from a few rows on."""
     monkeypatch.setattr(table, "EXACT_ROWS", 3)
     monkeypatch.setattr(scoring, "_MANY_ROWS", 4)
@@ -70,4 +68,3 @@ def as_if_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(kernels, "COMPILED_FROM_ROWS", 2)
     monkeypatch.setattr(arrays, "_FEW", 2)
     monkeypatch.setattr(arrays, "_CHUNK", 5)
-    yield

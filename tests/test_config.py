@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import oort
 from oort import ExplorationConfig, PacerConfig, TrainingConfig
 
-WRONG = [
+WRONG: list[tuple[type, str, list[Any]]] = [
     (TrainingConfig, "seed", [-1, 1.5, "1", None, True]),
     (TrainingConfig, "utility", ["", None, 5]),
     (TrainingConfig, "fairness", ["", None, 5]),
@@ -60,7 +60,7 @@ def test_settings_are_frozen_keyword_only_and_compare_by_value() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.seed = 4  # type: ignore[misc]
     with pytest.raises(TypeError):
-        TrainingConfig(3)  # type: ignore[misc]
+        TrainingConfig(3)  # type: ignore[call-arg]
     assert config == TrainingConfig(seed=3) != TrainingConfig(seed=4)
     assert hash(config) == hash(TrainingConfig(seed=3))
 

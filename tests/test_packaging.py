@@ -10,7 +10,6 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from email.parser import Parser
 from pathlib import Path
 
@@ -49,10 +48,7 @@ def run(*command: object, cwd: Path | None = None) -> str:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel, built from the sdist, and the sdist."""
-    if importlib.util.find_spec("hatchling"):
-        how = ["--no-isolation"]
-    else:
-        how = []
+    how = ["--no-isolation"] if importlib.util.find_spec("hatchling") else []
     source = tmp_path_factory.mktemp("source") / "oort"
     ignored = shutil.ignore_patterns(".*", "build", "dist", "_build", "__pycache__")
     shutil.copytree(ROOT, source, ignore=ignored)
@@ -62,7 +58,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def python(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def python(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a fresh environment with the wheel, and NumPy and SciPy of this one."""
     folder = tmp_path_factory.mktemp("fresh") / "venv"
     run(sys.executable, "-m", "venv", folder)
@@ -76,7 +72,7 @@ def python(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
     for package in ("numpy", "scipy", "numpy.libs", "scipy.libs"):
         if (here / package).exists():
             (site / package).symlink_to(here / package)
-    yield executable
+    return executable
 
 
 def metadata(wheel: Path) -> dict[str, list[str]]:

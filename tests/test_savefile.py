@@ -1,7 +1,7 @@
 """Save and load: whole or not at all, checked byte by byte, and nothing believed.
 
-What a file claims (lengths, types, shapes, rows) may come from anyone. Whatever is wrong with it is
-a ``SaveFileError``; nothing is allocated on its word; nothing in it can run.
+What a file claims (lengths, types, shapes, rows) may come from anyone. Whatever is wrong with it
+is a ``SaveFileError``; nothing is allocated on its word; nothing in it can run.
 """
 
 from __future__ import annotations
@@ -95,8 +95,10 @@ def forge(
 
 
 def rewritten(path: Path, **changes: Any) -> Path:
-    """A whole, well-formed file with other arrays or other facts in it (``None``: left out; a function: of what
-    was there)."""
+    """A whole, well-formed file with other arrays or other facts in it.
+
+    ``None`` leaves something out; a function is given what was there.
+    """
     meta, arrays = savefile.read(path)
     for name, value in changes.items():
         target: dict[str, Any] = arrays if name in arrays else meta
@@ -231,12 +233,14 @@ def test_a_newer_file_is_refused_with_both_versions(saved: Path) -> None:
 def test_what_is_not_ours_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other"
     path.write_bytes(content)
-    with pytest.raises(oort.SaveFileError, match="is not a saved selector|ends inside its header"):
+    with pytest.raises(
+        oort.SaveFileError, match=r"is not a saved selector|ends inside its header"
+    ):
         oort.load_selector(path)
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(oort.SaveFileError, match="cannot read .*No such file"):
+    with pytest.raises(oort.SaveFileError, match=r"cannot read .*No such file"):
         oort.load_selector(tmp_path / "nothing.oort")
     with pytest.raises(oort.SaveFileError, match="cannot read"):
         oort.load_selector(tmp_path)
@@ -429,7 +433,7 @@ def test_when_writing_fails_midway_the_old_file_is_intact_and_no_other_is_left(
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, failing, fail)
-    with pytest.raises(oort.SaveFileError, match="cannot save to .*Input/output error"):
+    with pytest.raises(oort.SaveFileError, match=r"cannot save to .*Input/output error"):
         new_selector(1).save(saved)
     monkeypatch.undo()
     assert saved.read_bytes() == before
@@ -523,12 +527,13 @@ def test_a_full_disk_leaves_the_old_file_intact(small_disk: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="file modes")
 def test_a_saved_file_has_the_mode_of_any_new_file_and_the_umask_stays(tmp_path: Path) -> None:
+    def save_often(path: Path) -> None:
+        for _ in range(10):
+            new_selector(3).save(path)
+
     before = os.umask(0o027)
     try:
-        threads = [
-            Thread(target=lambda i=i: [new_selector(3).save(tmp_path / f"{i}") for _ in range(10)])
-            for i in range(8)
-        ]
+        threads = [Thread(target=save_often, args=[tmp_path / f"{i}"]) for i in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

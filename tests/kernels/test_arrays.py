@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_the_top_scores_are_all_that_reach_a_share_of_the_wanted_th_best(
 def test_the_race_has_as_many_distinct_winners_as_wanted_and_zeros_last(
     dtype: type, weights: list[float], wanted: int
 ) -> None:
-    array = np.array(weights, dtype)
+    array: Any = np.array(weights, dtype)
     winners = race(array, wanted, np.random.default_rng(5)).tolist()
     assert len(set(winners)) == len(winners) == min(wanted, array.size)
     positive = [array[w] > 0 for w in winners]

@@ -13,8 +13,9 @@ What clipping at the 95th percentile gives, and what it does not:
   the honest, which tells the rest of them less apart. Without clipping 0.19 would stay.
 - Beyond 5 % the percentile itself is a lie: honest utilities are scaled by the liars' and are next
   to nothing, exploitation picks liars first and honest clients by staleness and speed only. With
-  10 % of liars, 0.73 of the picks are liars and 0.09 are honest clients of the best fifth. Whoever expects that many needs ``max_participations``
-  (a liar leaves after that many rounds), ``fairness_weight``, or a lower ``clip_quantile``.
+  10 % of liars, 0.73 of the picks are liars and 0.09 are honest clients of the best fifth. Whoever
+  expects that many needs ``max_participations`` (a liar leaves after that many rounds; with 10,
+  0.31 of the picks are honest clients of the best fifth), or a lower ``clip_quantile``.
 """
 
 from __future__ import annotations

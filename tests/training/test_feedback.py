@@ -66,9 +66,9 @@ def test_the_same_value_in_a_batch_costs_one_report_only(
     good = {"utility": 1.0, "duration_s": 3.0, "num_samples": 4, "outcome": "completed"}
     columns = {name: [v, v, v] for name, v in {**good, **rest}.items()}
     if field == "mean_squared_loss":
-        columns["utility"] = [1.0, None, 1.0]  # type: ignore[list-item]
+        columns["utility"] = [1.0, None, 1.0]
     before = good.get(field)
-    columns[field] = [before, value, before]  # type: ignore[list-item]
+    columns[field] = [before, value, before]
     result = selector.update_clients([0, 1, 2], **columns)  # type: ignore[arg-type]
     assert result.applied == 2
     assert [(r.index, r.client, r.field) for r in result.rejected] == [(1, 1, field)]
@@ -142,14 +142,16 @@ def test_a_completed_report_without_any_utility_cannot_be_used() -> None:
     selector = new_selector(1)
     with pytest.raises(oort.InvalidFeedbackError, match="client 0: utility must be given"):
         selector.update_client_util(0, oort.Feedback(duration_s=1.0))
-    result = selector.update_clients([0, 1], utility=[None, 1.0])  # type: ignore[list-item]
+    result = selector.update_clients([0, 1], utility=[None, 1.0])  # type: ignore[arg-type]
     assert [r.client for r in result.rejected] == [0]
 
 
 def test_other_outcomes_need_no_utility_and_a_bad_one_does_not_matter() -> None:
     selector = new_selector(2)
     result = selector.update_clients(
-        [0, 1], outcome=["failed", "unused"], utility=[float("nan"), "x"]
+        [0, 1],
+        outcome=["failed", "unused"],
+        utility=[float("nan"), "x"],  # type: ignore[arg-type]
     )
     assert result.applied == 2
 
@@ -201,13 +203,14 @@ def test_sketches_are_kept_where_there_is_room_for_them() -> None:
     result = selector.update_clients(
         range(4),
         utility=1.0,
-        sketch=[[1.0, 2.0], None, [1.0], [1e300, 0.0]],  # type: ignore[list-item]
+        sketch=[[1.0, 2.0], None, [1.0], [1e300, 0.0]],  # type: ignore[arg-type]
     )
     assert result.applied == 2
     assert [(r.client, r.field) for r in result.rejected] == [(2, "sketch"), (3, "sketch")]
     sketch = selector.columns([0, 1]).sketch
     assert sketch is not None
     assert sketch.tolist() == [[1.0, 2.0], [0.0, 0.0]]
+    wrong: Any
     for wrong in ([[1.0, [2.0]]], [["a", 1.0]], [3.0], ["ab"]):
         assert len(selector.update_clients(["n"], utility=1.0, sketch=wrong).rejected) == 1
     for misfit in (5.0, [[1.0, 2.0]] * 2):
@@ -219,10 +222,10 @@ def test_sketches_are_kept_where_there_is_room_for_them() -> None:
 def test_columns_may_be_arrays_lists_tuples_ranges_or_generators() -> None:
     for given_ in (np.array([1, 2]), [1, 2], (1, 2), range(1, 3), (v for v in (1, 2))):
         selector = new_selector(2)
-        assert selector.update_clients(iter([0, 1]), utility=given_).applied == 2
+        assert selector.update_clients(iter([0, 1]), utility=given_).applied == 2  # type: ignore[arg-type]
         assert selector.columns([0, 1]).utility.tolist() == [1.0, 2.0]
     selector = new_selector(2)
-    result = selector.update_clients([0, 1], utility=(v for v in (1.0, np.nan)))
+    result = selector.update_clients([0, 1], utility=(v for v in (1.0, np.nan)))  # type: ignore[arg-type]
     assert math.isnan(result.rejected[0].value)
 
 

@@ -107,8 +107,8 @@ def test_constructing_and_using_a_selector_leaves_global_random_state_alone() ->
 
 
 def _legacy_state() -> tuple[Any, ...]:
-    name, keys, *rest = np.random.get_state()  # noqa: NPY002
-    return (name, keys.tolist(), *rest)  # type: ignore[union-attr]
+    state: Any = np.random.get_state()  # noqa: NPY002
+    return (state[0], state[1].tolist(), *state[2:])
 
 
 def test_the_pacer_does_not_relax_when_utility_is_flat_but_when_it_falls() -> None:

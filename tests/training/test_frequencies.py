@@ -8,7 +8,7 @@ fixed, the outcome never changes unless the sampling does.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_exploitation_draws_several_in_proportion_to_score_without_replacement()
 
 def test_exploration_draws_in_proportion_to_expected_speed() -> None:
     selector = oort.create_training_selector({"exploration": ONLY_EXPLORATION})
-    selector.register_clients(range(5), expected_duration_s=[1.0, 2.0, 5.0, 10.0, None])
+    selector.register_clients(range(5), expected_duration_s=[1.0, 2.0, 5.0, 10.0, None])  # type: ignore[arg-type]
     counts: Counter[oort.ClientId] = Counter()
     for _ in range(4000):
         picks = selector.select_participant(1)
@@ -119,9 +119,9 @@ def test_rounds_and_seeds_draw_independently() -> None:
 
     selector = heard_of(np.ones(20), 1.0, exploration=NO_EXPLORATION)
     rounds = [selector.select_participant(10) for _ in range(400)]
-    between_rounds = [overlap(a, b) for a, b in zip(rounds, rounds[1:], strict=False)]
+    between_rounds = [overlap(a, b) for a, b in pairwise(rounds)]
     seeds = [heard_of(np.ones(20), 1.0, seed=s).select_participant(10) for s in range(400)]
-    between_seeds = [overlap(a, b) for a, b in zip(seeds, seeds[1:], strict=False)]
+    between_seeds = [overlap(a, b) for a, b in pairwise(seeds)]
     for seen in (between_rounds, between_seeds):
         assert np.mean(seen) == pytest.approx(5.0, abs=0.3)
         assert np.std(seen) == pytest.approx(1.147, abs=0.2)

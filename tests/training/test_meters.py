@@ -1,4 +1,4 @@
-"""The client's side: |B| · √(mean loss²) over every sample trained on, and Appendix B's variant."""
+"""The client's side: |B| · √(mean loss²) over every sample trained on, and Appendix B's."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Algorithm 1 through the public API, by the rows of the table in docs/design.md.
 
-states, clipping, staleness, speed, fairness, cut-off, exploration, pacer, removal, kill switch, any
-k: each test's name says what holds, the comments say which row it belongs to. The rows on outcomes,
-rounds, bad input and erasure are in ``test_bookkeeping`` and ``test_feedback``.
+states, clipping, staleness, speed, fairness, cut-off, exploration, pacer, removal, kill switch,
+any k: a test's name says what holds, the comments say which row it belongs to. The rows on
+outcomes, rounds, bad input and erasure are in ``test_bookkeeping`` and ``test_feedback``.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def test_equal_fairness_is_1_for_everybody() -> None:
 def test_a_fairness_of_ones_own_may_be_negative_and_is_scaled_from_least_to_greatest() -> None:
     @oort.register_fairness("test: minus participations")
     def minus_participations(clients: ClientColumns) -> Floats:
-        return -clients.participations
+        return -clients.participations  # type: ignore[return-value]
 
     selector = heard_of(
         np.ones(3),
@@ -273,7 +273,7 @@ def test_what_exploration_cannot_fill_exploitation_does_and_the_other_way_round(
 
 def test_an_explored_picks_score_is_the_speed_that_its_draw_was_weighted_with() -> None:
     selector = oort.create_training_selector()
-    selector.register_clients(["a", "b", "c", "?"], expected_duration_s=[2.0, 4.0, 10.0, None])
+    selector.register_clients(["a", "b", "c", "?"], expected_duration_s=[2.0, 4.0, 10.0, None])  # type: ignore[arg-type]
     scores = scores_of(selector.select(4))
     assert scores == pytest.approx({"a": 0.5, "b": 0.25, "c": 0.1, "?": 0.25}), "? has the median"
 
@@ -435,9 +435,7 @@ def test_a_fixed_t_stays() -> None:
 # Row "removal"
 
 
-def test_a_client_selected_more_than_the_limit_leaves_exploitation_until_nothing_else_fills_k() -> (
-    None
-):
+def test_a_client_selected_too_often_leaves_exploitation_until_nothing_else_fills_k() -> None:
     selector = heard_of([9.0, 1.0, 1.0], 1.0, max_participations=3, exploration=NO_EXPLORATION)
     for _ in range(3):  # the report was the first participation: 4 > 3 after these
         selector.select(1, among=[0])
@@ -556,7 +554,7 @@ def test_a_k_that_is_no_whole_number_is_refused(wrong: object) -> None:
     selector = new_selector(3)
     for call in (selector.select, selector.select_participant, selector.preview):
         with pytest.raises(oort.InvalidArgumentError, match=r"num_participants must be a whole"):
-            call(wrong)  # type: ignore[arg-type, operator]
+            call(wrong)  # type: ignore[arg-type]
     assert selector.round_number == 0
 
 
@@ -698,7 +696,6 @@ def test_selections_compare_by_value_without_raising() -> None:
     first = selector.preview(5)
     assert first == selector.preview(5)
     assert (first == selector.preview(6)) is False
-    assert first != selector.columns()
     assert new_selector(5).preview(3) == new_selector(5).preview(3), "no cut-off: NaN"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,11 +29,11 @@ def _switch_often() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def together(work: Callable[[int], object]) -> list[object]:
+def together(work: Callable[[int], Any]) -> list[Any]:
     """Run the work of eight threads that start at the same moment; what each gave or raised."""
     barrier = Barrier(THREADS)
 
-    def run(number: int) -> object:
+    def run(number: int) -> Any:
         barrier.wait()
         return work(number)
 
@@ -68,7 +69,7 @@ def test_every_call_of_eight_threads_counts_exactly_once(make: Make, tmp_path: P
     picked = together(work)
     assert selector.round_number == THREADS * rounds
     assert selector.num_clients == 200 + THREADS * rounds
-    assert int(selector.columns().participations.sum()) == sum(map(int, picked))  # type: ignore[call-overload]
+    assert int(selector.columns().participations.sum()) == sum(picked)
 
 
 def test_top_ups_from_eight_threads_never_repeat_a_client_of_the_round() -> None:
@@ -77,7 +78,7 @@ def test_top_ups_from_eight_threads_never_repeat_a_client_of_the_round() -> None
     more = together(
         lambda _: [c for _ in range(7) for c in selector.select(7, round_number=1).participants]
     )
-    everyone = [*opened, *(client for part in more for client in part)]  # type: ignore[attr-defined]
+    everyone = [*opened, *(client for part in more for client in part)]
     assert len(everyone) == len(set(everyone)) == 400
     assert selector.round_number == 1
 
@@ -86,12 +87,12 @@ def test_a_repeat_from_eight_threads_is_applied_once() -> None:
     selector = new_selector(500)
     selector.select_participant(500)
     results = together(lambda _: selector.update_clients(np.arange(500), utility=1.0))
-    assert sum(result.applied for result in results) == 500  # type: ignore[attr-defined]
-    assert sum(result.repeated for result in results) == 500 * 7  # type: ignore[attr-defined]
+    assert sum(result.applied for result in results) == 500
+    assert sum(result.repeated for result in results) == 500 * 7
 
 
 def test_clients_joining_from_eight_threads_get_one_row_each() -> None:
     selector = oort.create_training_selector()
-    together(lambda _: [selector.register_client(i) for i in range(300)])
+    together(lambda _: [selector.register_clients([i]) for i in range(300)])
     assert selector.num_clients == selector.num_rows == 300
     assert selector.rows(range(300)).tolist() == list(range(300))
