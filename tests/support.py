@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.special import chdtrc
 
 import oort
 from oort import kernels
@@ -50,6 +51,16 @@ def scores_of(selection: oort.Selection) -> dict[oort.ClientId, float]:
 def participations(selector: GuidedSelector, clients: Sequence[oort.ClientId]) -> list[int]:
     """How often each of these took part."""
     return [int(n) for n in selector.columns(clients).participations]
+
+
+def fits(observed: npt.ArrayLike, probability: npt.ArrayLike) -> bool:
+    """Whether counts are those that chances let expect: chi-squared, p above 1e-4.
+
+    The seeds of tests are fixed, so that the answer changes only if the sampling does.
+    """
+    seen, chance = np.asarray(observed, np.float64), np.asarray(probability, np.float64)
+    expected = chance / chance.sum() * seen.sum()
+    return bool(chdtrc(seen.size - 1, ((seen - expected) ** 2 / expected).sum()) > 1e-4)
 
 
 def heavy_tailed(count: int, seed: int = 0) -> tuple[Floats, Floats]:

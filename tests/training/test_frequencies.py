@@ -12,16 +12,17 @@ from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import oort
 from oort.kernels.arrays import race
-from tests.support import NO_EXPLORATION, ONLY_EXPLORATION, exploring, heard_of, new_selector
-
-
-def fits(observed: list[int], probability: list[float]) -> bool:
-    expected = np.array(probability) / sum(probability) * sum(observed)
-    return bool(stats.chisquare(observed, expected).pvalue > 1e-4)
+from tests.support import (
+    NO_EXPLORATION,
+    ONLY_EXPLORATION,
+    exploring,
+    fits,
+    heard_of,
+    new_selector,
+)
 
 
 def inclusion(weights: list[float], wanted: int) -> list[float]:

@@ -18,7 +18,7 @@ from oort.training.bookkeeping import BookkeepingSelector
 from tests.support import new_selector
 
 THREADS = 8
-Make = Callable[[], BookkeepingSelector]
+Make = Callable[[dict[str, Any]], BookkeepingSelector]
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def together(work: Callable[[int], Any]) -> list[Any]:
     "make", [oort.create_training_selector, UniformSelector, RoundRobinSelector]
 )
 def test_every_call_of_eight_threads_counts_exactly_once(make: Make, tmp_path: Path) -> None:
-    selector = make()
+    selector = make({"pacer": {"window": 1000}})  # however late a thread's report comes
     selector.register_clients(range(200))
     rounds = 25
 
