@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 PRESENT: Final = 1  #: registered and not removed
 ONLINE: Final = 2  #: may be picked
@@ -23,6 +24,15 @@ MAX_PARTICIPATIONS_STORED: Final = 65_535
 LARGEST_STORED: Final = (
     1e30  #: utilities and durations beyond are stored as this, so that arithmetic stays finite
 )
+
+
+def stored(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Utilities or durations as a column holds them: not too large, and no negative zero.
+
+    >>> stored(np.array([-0.0, 1e300]))
+    array([0.e+00, 1.e+30], dtype=float32)
+    """
+    return (np.minimum(values, LARGEST_STORED) + 0.0).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
