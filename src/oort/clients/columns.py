@@ -27,12 +27,13 @@ LARGEST_STORED: Final = (
 
 
 def stored(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """Utilities or durations as a column holds them: not too large, and no negative zero.
+    """Utilities or durations as a column holds them: at most 1e30, and 0 below 1e-30.
 
-    >>> stored(np.array([-0.0, 1e300]))
-    array([0.e+00, 1.e+30], dtype=float32)
+    >>> stored(np.array([-0.0, 1e-300, 1e300]))
+    array([0.e+00, 0.e+00, 1.e+30], dtype=float32)
     """
-    return (np.minimum(values, LARGEST_STORED) + 0.0).astype(np.float32)
+    large = np.minimum(values, LARGEST_STORED)
+    return np.where(large < SMALLEST_STORED, 0.0, large).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
