@@ -21,9 +21,10 @@ REMOVED: Final = 16  #: selected more often than ``max_participations``
 READY: Final = PRESENT | ONLINE
 
 MAX_PARTICIPATIONS_STORED: Final = 65_535
-LARGEST_STORED: Final = (
-    1e30  #: utilities and durations beyond are stored as this, so that arithmetic stays finite
-)
+#: Utilities and durations beyond are stored as this, so that arithmetic stays finite.
+LARGEST_STORED: Final = 1e30
+#: Those below are stored as 0: 4-byte floats end soon after.
+SMALLEST_STORED: Final = 1e-30
 
 
 def stored(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
