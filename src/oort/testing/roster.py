@@ -1,0 +1,95 @@
+"""Which clients the testing selector knows, and which of them can be asked now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from oort.errors import InvalidClientIdError, UnknownClientError
+from oort.types import ClientId
+
+
+class Roster:
+    """Known ids in the order in which they came, each online until it is marked otherwise.
+
+    >>> roster = Roster()
+    >>> roster.add(["a", "b", 7]); roster.mark(["b"], online=False)
+    >>> roster.online(), len(roster)
+    (['a', 7], 3)
+    """
+
+    def __init__(self) -> None:
+        self._online: dict[ClientId, bool] = {}
+
+    def __len__(self) -> int:
+        return len(self._online)
+
+    def __iter__(self) -> Iterator[ClientId]:
+        return iter(self._online)
+
+    def __contains__(self, client: object) -> bool:
+        return client in self._online
+
+    def add(self, clients: Iterable[ClientId]) -> None:
+        """Make clients known; those that are, stay as they are."""
+        for client in [checked_id(client) for client in _plain(clients)]:
+            self._online.setdefault(client, True)
+
+    def remove(self, clients: Iterable[ClientId]) -> int:
+        """Forget clients; returns how many were known."""
+        return sum(self._online.pop(client, None) is not None for client in _plain(clients))
+
+    def mark(self, clients: Iterable[ClientId] | None, *, online: bool) -> None:
+        """Mark these clients (all, if none are named) as reachable or not.
+
+        Raises:
+            UnknownClientError: One of them is not known; none is marked.
+        """
+        marked = list(self._online) if clients is None else _plain(clients)
+        self.require(marked)
+        self._online.update(dict.fromkeys(marked, online))
+
+    def online(self) -> list[ClientId]:
+        """Who can be asked, in the order in which they became known."""
+        return [client for client, online in self._online.items() if online]
+
+    def is_online(self, client: ClientId) -> bool:
+        """Whether a client is known and can be asked."""
+        return self._online.get(client, False)
+
+    def require(self, clients: Iterable[ClientId]) -> None:
+        """Refuse clients that are not known."""
+        for client in clients:
+            if client not in self._online:
+                message = f"client must be a registered one; got {client!r}"
+                raise UnknownClientError(message)
+
+
+def checked_id(client: object) -> ClientId:
+    """A client id: a string, or an integer of 64 bits; nothing else, and no booleans.
+
+    >>> checked_id(True)
+    Traceback (most recent call last):
+    oort.errors.InvalidClientIdError: client id must be a string or an integer from −2⁶³ to 2⁶⁴−1; got True
+    """
+    if isinstance(client, str):
+        return str(client)
+    if (
+        isinstance(client, int | np.integer)
+        and not isinstance(client, bool)
+        and -(2**63) <= client < 2**64
+    ):
+        return int(client)
+    message = f"client id must be a string or an integer from −2⁶³ to 2⁶⁴−1; got {client!r}"
+    raise InvalidClientIdError(message)
+
+
+def _plain(clients: Iterable[ClientId]) -> list[ClientId]:
+    """Ids as Python values, also from an array."""
+    if isinstance(clients, np.ndarray):
+        return list(clients.tolist())
+    if isinstance(clients, str):
+        message = f"clients must be a sequence of ids; got the single string {clients!r}"
+        raise InvalidClientIdError(message)
+    return list(clients)
