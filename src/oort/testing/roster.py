@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-
-from oort.errors import InvalidClientIdError, UnknownClientError
+from oort.clients.ids import checked_ids
+from oort.errors import UnknownClientError
 from oort.types import ClientId
 
 
@@ -33,12 +32,12 @@ class Roster:
 
     def add(self, clients: Iterable[ClientId]) -> None:
         """Make clients known; those that are, stay as they are."""
-        for client in [checked_id(client) for client in _plain(clients)]:
+        for client in checked_ids(clients):
             self._online.setdefault(client, True)
 
     def remove(self, clients: Iterable[ClientId]) -> int:
         """Forget clients; returns how many were known."""
-        return sum(self._online.pop(client, None) is not None for client in _plain(clients))
+        return sum(self._online.pop(client, None) is not None for client in checked_ids(clients))
 
     def mark(self, clients: Iterable[ClientId] | None, *, online: bool) -> None:
         """Mark these clients (all, if none are named) as reachable or not.
@@ -46,7 +45,7 @@ class Roster:
         Raises:
             UnknownClientError: One of them is not known; none is marked.
         """
-        marked = list(self._online) if clients is None else _plain(clients)
+        marked = list(self._online) if clients is None else checked_ids(clients)
         self.require(marked)
         self._online.update(dict.fromkeys(marked, online))
 
@@ -64,32 +63,3 @@ class Roster:
             if client not in self._online:
                 message = f"client must be a registered one; got {client!r}"
                 raise UnknownClientError(message)
-
-
-def checked_id(client: object) -> ClientId:
-    """A client id: a string, or an integer of 64 bits; nothing else, and no booleans.
-
-    >>> checked_id(True)
-    Traceback (most recent call last):
-    oort.errors.InvalidClientIdError: client id must be a string or an integer from −2⁶³ to 2⁶⁴−1; got True
-    """
-    if isinstance(client, str):
-        return str(client)
-    if (
-        isinstance(client, int | np.integer)
-        and not isinstance(client, bool)
-        and -(2**63) <= client < 2**64
-    ):
-        return int(client)
-    message = f"client id must be a string or an integer from −2⁶³ to 2⁶⁴−1; got {client!r}"
-    raise InvalidClientIdError(message)
-
-
-def _plain(clients: Iterable[ClientId]) -> list[ClientId]:
-    """Ids as Python values, also from an array."""
-    if isinstance(clients, np.ndarray):
-        return list(clients.tolist())
-    if isinstance(clients, str):
-        message = f"clients must be a sequence of ids; got the single string {clients!r}"
-        raise InvalidClientIdError(message)
-    return list(clients)
