@@ -28,9 +28,9 @@ class AdaptivePlan:
     >>> tester.register_clients([f"phone-{i}" for i in range(2_000)])
     >>> plan = tester.select_adaptively(half_width=0.05, max_samples=20, batch_size=50)
     >>> while not plan.done:
-    ...     plan.add({client: (20, 17) for client in plan.next_batch()})
+    ...     answer = plan.add({client: (20, 17) for client in plan.next_batch()})
     >>> plan.num_results, plan.reason
-    (100, 'the interval is short enough')
+    (50, 'the interval is short enough')
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class AdaptivePlan:
 
     @property
     def estimate(self) -> Estimate | None:
-        """The value and its interval so far, valid whenever it is looked at; none before the first results."""
+        """The value and its interval so far, valid at any time; none before the first results."""
         return self._estimate
 
     @property
@@ -96,7 +96,9 @@ class AdaptivePlan:
         """
         with self._lock:
             if self._candidates is None:
-                message = "next_batch must know the clients' ids (register_clients); without them, recruit at random"
+                message = (
+                    "next_batch must know ids (register_clients); without them, recruit at random"
+                )
                 raise InvalidArgumentError(message)
             wanted = min(size or self.batch_size, self.max_participants - len(self._asked))
             fresh = [client for client in self._candidates() if client not in self._asked]
@@ -130,7 +132,7 @@ class AdaptivePlan:
             return answer
 
     def run(self, evaluate: Callable[[list[ClientId]], Mapping[ClientId, AnyResult]]) -> Estimate:
-        """Ask batch after batch through a function that evaluates clients and returns their results."""
+        """Ask batch after batch through a function that evaluates clients and returns results."""
         while not self.done:
             batch = self.next_batch()
             if not batch:

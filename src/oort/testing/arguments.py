@@ -103,7 +103,8 @@ def one_of(name: str, value: object, allowed: Sequence[str]) -> str:
 
     >>> one_of("unit", "sample", ("samples", "l1"))
     Traceback (most recent call last):
-    oort.errors.InvalidArgumentError: unit must be one of samples, l1 (did you mean 'samples'?); got 'sample'
+    oort.errors.InvalidArgumentError: unit must be one of samples, l1 (did you mean 'samples'?);
+    got 'sample'
     """
     if isinstance(value, str) and value in allowed:
         return value

@@ -1,4 +1,4 @@
-"""Intervals for a ratio from clients drawn without replacement, by betting against every value it might have.
+"""Intervals for a ratio, from clients drawn without replacement, by betting on its value.
 
 Each client brings c_i correct of s_i samples; the population's accuracy is θ = Σc / Σs. Fix a
 candidate a and look at z_i = c_i − a·s_i. Its mean over all N clients is 0 if and only if a = θ,
@@ -57,7 +57,8 @@ def fixed_interval(draws: Draws, confidence: float) -> tuple[float, float]:
 
     >>> rng = np.random.default_rng(0)
     >>> s = np.full(200, 50.0); c = rng.binomial(50, 0.9, 200).astype(float)
-    >>> low, high = fixed_interval(Draws(correct=c, samples=s, most=np.full(201, 50.0), num_clients=5_000), 0.95)
+    >>> draws = Draws(correct=c, samples=s, most=np.full(201, 50.0), num_clients=5_000)
+    >>> low, high = fixed_interval(draws, 0.95)
     >>> bool(low < c.sum() / s.sum() < high), round(high - low, 3)
     (True, 0.028)
     """
@@ -69,13 +70,14 @@ def fixed_interval(draws: Draws, confidence: float) -> tuple[float, float]:
 def anytime_interval(
     draws: Draws, confidence: float, within: tuple[float, float] = (0.0, 1.0)
 ) -> tuple[float, float]:
-    """An interval that holds at every moment at once, so that one may stop when it is short enough.
+    """An interval that holds at every moment at once, so that one may stop when it is short.
 
     ``within`` is the interval found earlier on the same draws; the result never leaves it.
 
     >>> rng = np.random.default_rng(0)
     >>> s = np.full(200, 50.0); c = rng.binomial(50, 0.9, 200).astype(float)
-    >>> low, high = anytime_interval(Draws(correct=c, samples=s, most=np.full(201, 50.0), num_clients=5_000), 0.95)
+    >>> draws = Draws(correct=c, samples=s, most=np.full(201, 50.0), num_clients=5_000)
+    >>> low, high = anytime_interval(draws, 0.95)
     >>> bool(low < c.sum() / s.sum() < high), round(high - low, 3)
     (True, 0.032)
     """
@@ -108,7 +110,7 @@ def _lower_limit(draws: Draws, bets: Floats, level: float, start: float) -> floa
 
 
 def _log_wealth(draws: Draws, bets: Floats, a: float) -> float:
-    """Ln K(a), an even mixture over the columns of bets; infinite where a is impossible."""
+    """The logarithm of K(a), an even mixture over the columns of bets; infinite where a is impossible."""
     z = draws.correct - a * draws.samples
     before = np.concatenate([[0.0], np.cumsum(z)])
     left = draws.num_clients - np.arange(len(z) + 1, dtype=np.float64)
@@ -133,10 +135,11 @@ def _log_wealth(draws: Draws, bets: Floats, a: float) -> float:
 
 
 def _growth(draws: Draws) -> Floats:
-    """How much louder a wrong value of a is heard as the population is used up: N / (N − t + 1)."""
+    """How much louder a wrong value is heard as the population is used up: N / (N − t + 1)."""
     drawn = draws.num_clients - draws.num_taken
     index = np.arange(len(draws.samples), dtype=np.float64) - draws.num_taken
-    return drawn / np.maximum(drawn - np.maximum(index, 0.0), 1.0)
+    growth: Floats = drawn / np.maximum(drawn - np.maximum(index, 0.0), 1.0)
+    return growth
 
 
 def _planned_bets(draws: Draws, level: float) -> Floats:

@@ -1,4 +1,4 @@
-"""After the fact: how far the participants' data is from the population's, and whether the target held."""
+"""After the fact: how far participants' data is from the population's; did the target hold?"""
 
 from __future__ import annotations
 
@@ -15,17 +15,11 @@ from oort.types import Floats
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmation:
-    """What the counts of those who took part say about the target; deviations are in the plan's unit."""
+    """What the participants' counts say about the target; deviations are in the plan's unit."""
 
-    held: (
-        bool | None
-    )  #: whether the target was reached; none where the population's mean is unknown and no bound tells
-    deviation: (
-        float | None
-    )  #: the deviation reached, largest over categories; none where the mean is unknown
-    deviation_bound: (
-        float  #: at most this, with the plan's confidence, from what is known without the mean
-    )
+    held: bool | None  #: none where the mean is unknown and the bound does not decide
+    deviation: float | None  #: largest over categories; none where the mean is unknown
+    deviation_bound: float  #: at most this, with the plan's confidence, without the mean
     dev_target: float | tuple[float, ...]
     unit: str
     confidence: float
@@ -40,12 +34,13 @@ class Confirmation:
 
     def __str__(self) -> str:
         if self.deviation is not None:
-            said = f"deviation {self.deviation:.4g} ({self.unit}): the target {'held' if self.held else 'was missed'}"
+            verdict = "held" if self.held else "was missed"
+            said = f"deviation {self.deviation:.4g} ({self.unit}): the target {verdict}"
         else:
             verdict = "the target held" if self.held else "the target may or may not have held"
             said = (
-                f"deviation at most {self.deviation_bound:.4g} ({self.unit}) with at least {self.confidence:.4g} "
-                f"confidence: {verdict}"
+                f"deviation at most {self.deviation_bound:.4g} ({self.unit}) with at least "
+                f"{self.confidence:.4g} confidence: {verdict}"
             )
         return "\n".join(
             [f"{said} ({self.num_results:,} participants)", *(f"  {note}" for note in self.notes)]
@@ -101,7 +96,7 @@ def confirm(
 
 
 def _weighted_means(request: DeviationRequest, drawn: Floats, taken: Floats) -> Floats:
-    """Means over the population as estimated: taken clients for themselves, drawn ones for all others."""
+    """The population's means: taken clients for themselves, drawn ones for the rest."""
     total = request.total_num_clients
     rest = np.mean(drawn, axis=0) if len(drawn) else np.full(request.num_categories, np.nan)
     means: Floats = (np.sum(taken, axis=0) + (total - len(taken)) * rest) / total
@@ -156,7 +151,7 @@ def _bound_factor(
         question = request.with_target(base * factor).question(take_all)
         if two_sided.name == "empirical-bernstein-serfling":
             question = replace(question, expected_std=stds)
-        return bool(two_sided.log_failure(np.float64(n), question) > allowed)
+        return bool(two_sided.log_failure(np.array(float(n)), question) > allowed)
 
     low, high = 0.0, 1.0
     while too_short(high) and high < 1e12:
@@ -178,12 +173,12 @@ def _notes(
     notes = []
     if num_missing:
         notes.append(
-            f"{num_missing:,} invited did not answer; this supposes that silence has nothing to do with data"
+            f"{num_missing:,} invited are silent; this supposes that silence is unrelated to data"
         )
     if take_all is not None and num_taken < take_all.size:
         absent = take_all.size - num_taken
         notes.append(
-            f"{absent:,} clients of the take-all stratum are missing: the plan's guarantee does not hold"
+            f"{absent:,} of the take-all stratum are missing: the plan's guarantee does not hold"
         )
     question = request.question(take_all)
     if len(drawn):

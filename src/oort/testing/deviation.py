@@ -1,4 +1,4 @@
-"""The answer to "a subset within ε of the population": how many, on whose authority, who, and what came of it."""
+"""The answer to "a subset within ε of the population": how many, by which bound, and who."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oort.testing.estimate import Design, Estimate, estimate
 from oort.testing.request import DeviationRequest, TakeAll
 from oort.testing.results import Results, count_table
 from oort.testing.sizing import Sized
-from oort.types import ClientId
+from oort.types import ClientId, Mask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class DeviationPlan:
 
     @property
     def confidence(self) -> float:
-        """At least this probability, over the draw, is proved: what was asked for, except with the printed lemma."""
+        """The probability that is proved: what was asked for, except with the printed lemma."""
         if (
             self.sized.bound.name != "paper"
             or self.num_participants >= self.request.total_num_clients
@@ -81,7 +81,7 @@ class DeviationPlan:
 
     @property
     def weights(self) -> dict[ClientId, float]:
-        """How many clients of the population each participant stands for, if all of them answer."""
+        """How many clients each participant stands for, if all participants answer."""
         taken = self._taken()
         drawn = len(self.participants) - len(taken)
         rest = self.request.total_num_clients - (self.take_all.size if self.take_all else 0)
@@ -171,7 +171,7 @@ class DeviationPlan:
         )
 
     def _capacity(self, max_samples: float | None) -> tuple[float | None, float]:
-        """The most samples of a drawn client, or, where it is not known, the range of their number."""
+        """The most samples of a drawn client, or, where not known, the range of their number."""
         request, stratum = self.request, self.take_all
         if max_samples is not None:
             return number("max_samples", max_samples, 0, math.inf, low_open=True), math.inf
@@ -195,18 +195,20 @@ class DeviationPlan:
         """The participants that were taken for certain."""
         return set(self.take_all.clients) & set(self.participants) if self.take_all else set()
 
-    def _strata(self, clients: list[ClientId] | None, num_rows: int) -> np.ndarray:  # type: ignore[type-arg]
+    def _strata(self, clients: list[ClientId] | None, num_rows: int) -> Mask:
         """Which rows are of the take-all stratum; refuses clients that were not drawn."""
         if clients is None:
             if self.take_all is not None:
-                message = "counts must name their clients where some were taken for certain; got rows without ids"
+                message = "counts must name their clients beside a take-all stratum; got no ids"
                 raise InvalidFeedbackError(message)
             return np.zeros(num_rows, dtype=bool)
         if self.participants:
             drawn = set(self.participants)
             for client in clients:
                 if client not in drawn:
-                    message = f"client {client!r} must be one of the plan's participants; it was not drawn"
+                    message = (
+                        f"client {client!r} must be a participant of the plan; it was not drawn"
+                    )
                     raise InvalidFeedbackError(message)
         taken = set(self.take_all.clients) if self.take_all else set()
         return np.array([client in taken for client in clients], dtype=bool)
@@ -226,12 +228,12 @@ def _guarantee(plan: DeviationPlan) -> str:
     within = f"{what}{weighted} is within {_target(request)} of the population's"
     if plan.sized.bound.name == "paper":
         return (
-            f"The lemma as printed says that {within} with probability {request.confidence:.4g}, but its proof covers "
-            f"one direction only: what follows is at least {plan.confidence:.4g}."
+            f"The lemma as printed says that {within} with probability {request.confidence:.4g}, "
+            f"but it is proved for one direction only: at least {plan.confidence:.4g} follows."
         )
     chance = f"With probability at least {request.confidence:.4g} over the draw, {within}"
     if plan.sized.bound.name == "empirical-bernstein-serfling":
-        return f"{chance}, or else the standard deviation among the participants comes out above expected_std."
+        return f"{chance}, or else their standard deviation comes out above expected_std."
     return f"{chance}, by {plan.sized.title}."
 
 
@@ -241,7 +243,8 @@ def _what(request: DeviationRequest) -> str:
         return f"the participants' distribution over {request.num_categories} categories"
     if request.num_categories == 1:
         return "the participants' mean number of samples"
-    return f"the participants' mean number of samples in each of {request.num_categories} categories at once"
+    each = f"each of {request.num_categories} categories at once"
+    return f"the participants' mean number of samples in {each}"
 
 
 def _target(request: DeviationRequest) -> str:

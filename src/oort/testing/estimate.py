@@ -1,4 +1,4 @@
-"""What the results are worth: the population's value of a metric, with an interval that holds for the design drawn.
+"""What the results are worth: the population's metric, with an interval valid for the design.
 
 The unit of sampling is the client, so clients are clusters: neither samples nor correct answers
 are independent, and the intervals that count every sample as a draw are far too short. Ours come
@@ -49,7 +49,7 @@ class Design:
 class Estimate:
     """A metric over the whole population, from a sample of clients."""
 
-    value: float  #: the ratio estimate, each client with its design weight; NaN where nobody had a sample
+    value: float  #: ratio of the weighted totals; NaN where nobody had a sample
     low: float
     high: float
     confidence: float
@@ -70,8 +70,9 @@ class Estimate:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.value:.4f}, with at least {self.confidence:.4g} confidence from {self.low:.4f} to {self.high:.4f}"
-            f" ({self.num_results:,} participants, {self.num_samples:,.0f} samples)"
+            f"{self.value:.4f}, with at least {self.confidence:.4g} confidence from "
+            f"{self.low:.4f} to {self.high:.4f} ({self.num_results:,} participants, "
+            f"{self.num_samples:,.0f} samples)"
         ]
         lines += [
             f"  {name}: {part.value:.4f} ({part.low:.4f} to {part.high:.4f})"
@@ -131,7 +132,9 @@ class _Sample:
         self.most, self.bound = self._most(table.overall.samples[self.drawn])
         self.places = self._places(table)
         if self.size > design.num_clients:
-            message = f"results must be from at most the {design.num_clients:,} clients there are; got {self.size:,}"
+            message = (
+                f"results must be at most {design.num_clients:,}, one a client; got {self.size:,}"
+            )
             raise InvalidArgumentError(message)
 
     def estimate(
@@ -167,12 +170,12 @@ class _Sample:
         if missing:
             share = missing / max(self.design.num_invited, 1)
             notes.append(
-                f"{missing:,} of {self.design.num_invited:,} invited ({share:.1%}) did not answer; the interval "
-                "supposes that they are silent whatever their result, worst_case supposes nothing of them"
+                f"{missing:,} of {self.design.num_invited:,} invited ({share:.1%}) are silent; the "
+                "interval supposes that this is unrelated to results, worst_case does not"
             )
         if self.silent_taken:
             notes.append(
-                f"{self.silent_taken:,} of them were to be taken for certain: the value is that of all others"
+                f"{self.silent_taken:,} of them are of the take-all stratum: the value leaves them out"
             )
         if sliced:
             kind = (
@@ -208,7 +211,7 @@ class _Sample:
         return order.astype(np.int64), answered, len(taken) - answered
 
     def _most(self, samples: Floats) -> tuple[Floats, float]:
-        """The most samples that each drawn client might have had, known before it was asked, and that known at last.
+        """The most samples that each drawn client might have, as known before it, and at the end.
 
         Where only the range R is known: R above the fewest seen so far, which is R above the
         fewest of all or more.
@@ -217,14 +220,14 @@ class _Sample:
         bound = float(most[-1])
         if len(samples) and np.max(samples) > bound * (1 + 1e-12):
             message = (
-                f"num_samples must be at most {bound:,g} (what the plan was told of the range of capacity); "
+                f"num_samples must be at most {bound:,g} (by the range of capacity given); "
                 f"got {np.max(samples):,g}: pass max_samples"
             )
             raise InvalidFeedbackError(message)
         return most, bound
 
     def _most_before(self, samples: Floats) -> Floats:
-        """The same without the check; a silent client counts as infinitely many samples: it tells nothing."""
+        """The same without the check; infinitely many samples mark a client that tells nothing."""
         if self.design.most is not None:
             return np.full(len(samples) + 1, self.design.most)
         return np.minimum.accumulate(np.concatenate([[np.inf], samples])) + self.design.span
@@ -253,7 +256,7 @@ class _Sample:
     def _interval(
         self, scores: Scores, confidence: float, anytime: bool, within: tuple[float, float]
     ) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The interval from those that answered, and the one that supposes nothing of the others."""
+        """The interval from those that answered, and one that supposes nothing of the others."""
         population = self.design.num_clients - self.silent_taken
         ordered = scores.take(self.order)
         if self.size == population and not math.isnan(value := self._value(scores)):
@@ -277,7 +280,7 @@ class _Sample:
         return interval, self._worst(ordered, confidence, anytime)
 
     def _worst(self, ordered: Scores, confidence: float, anytime: bool) -> tuple[float, float]:
-        """The interval with every silent client at its worst for the lower end, at its best for the upper."""
+        """The interval with silent clients at their worst, or best, for either end."""
         cannot_say = self.silent_taken and self.design.most_of_taken is None
         if cannot_say or not math.isfinite(self.bound):
             return 0.0, 1.0
@@ -287,7 +290,7 @@ class _Sample:
         return low, high
 
     def _filled(self, ordered: Scores, accuracy: float) -> Draws:
-        """All that were asked, the silent ones with as many samples as they might have, all wrong or all right."""
+        """All that were asked, the silent ones as large as they may be, all wrong or all right."""
         front = np.full(self.silent_taken, float(self.design.most_of_taken or 0.0))
         total = len(self.drawn) + self.num_silent
         samples, right = np.full(total, self.bound), np.full(total, self.bound * accuracy)

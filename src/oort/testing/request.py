@@ -90,7 +90,7 @@ class TakeAll:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviationRequest:
-    """A checked request for a representative subset; every per-category value has one entry per category."""
+    """A checked request for a representative subset; vectors have one entry per category."""
 
     dev_target: Floats
     range_of_capacity: Floats
@@ -122,7 +122,7 @@ class DeviationRequest:
         return replace(self, dev_target=np.asarray(dev_target, dtype=np.float64))
 
     def question(self, take_all: TakeAll | None = None) -> Question:
-        """The question about the clients that are drawn: all of them, or the rest beside a take-all stratum.
+        """The question about the clients to draw from: all, or the rest beside a take-all stratum.
 
         With the stratum observed, |X̄ − μ| = (N_rest / N) · |X̄_rest − μ_rest|: the rest may
         deviate by more.
@@ -214,8 +214,8 @@ def deviation_request(
         InvalidArgumentError: A value is wrong; the message names it, what is allowed, and what was
             given.
 
-    >>> request = deviation_request(dev_target=0.05, range_of_capacity=300, total_num_clients=14_477,
-    ...                             unit="share_of_range")
+    >>> request = deviation_request(dev_target=0.05, range_of_capacity=300,
+    ...                             total_num_clients=14_477, unit="share_of_range")
     >>> float(request.question().deviation[0])
     15.0
     """
@@ -292,7 +292,7 @@ def _categories(
 
 
 def _agree(request: DeviationRequest) -> None:
-    """Refuse values that no population can have together: a bound built on them would promise nothing."""
+    """Refuse values that no population can have together: a bound on them promises nothing."""
     span, low, mean = request.range_of_capacity, request.min_capacity, request.mean
     slack = 1e-9 * (1.0 + span)
     if mean is not None and low is not None:

@@ -1,10 +1,10 @@
-"""What participants send back, brought into columns: results of a model, or counts per category."""
+"""What participants send back, in columns: results of a model, or counts per category."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,8 @@ class ClientResult:
     samples, with the range of one sample's value told to ``estimate``. ``slices`` holds the same
     for parts of the data.
 
-    >>> ClientResult(num_samples=40, correct=36, slices={"night": ClientResult(num_samples=9, correct=6)}).correct
+    >>> night = ClientResult(num_samples=9, correct=6)
+    >>> ClientResult(num_samples=40, correct=36, slices={"night": night}).correct
     36
     """
 
@@ -37,7 +38,7 @@ Results: TypeAlias = Mapping[ClientId, AnyResult] | Iterable[AnyResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """Samples per client, and how many of them are right (or a metric's sum, scaled to lie between 0 and them)."""
+    """Samples per client and how many are right (or a metric's sum, scaled to the same range)."""
 
     samples: Floats
     right: Floats
@@ -49,7 +50,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultTable:
-    """Results in columns, overall and per slice; ``clients`` is none where they came without ids."""
+    """Results in columns, overall and per slice; ``clients`` is none where ids are unknown."""
 
     clients: list[ClientId] | None
     overall: Scores
@@ -66,7 +67,8 @@ def result_table(results: Results, metric_range: tuple[float, float] = (0.0, 1.0
         InvalidFeedbackError: A client's result cannot be used; the message names client, field and
             value.
 
-    >>> table = result_table({"a": (40, 36), "b": {"num_samples": 10, "correct": 5, "slices": {"night": (4, 1)}}})
+    >>> b = {"num_samples": 10, "correct": 5, "slices": {"night": (4, 1)}}
+    >>> table = result_table({"a": (40, 36), "b": b})
     >>> table.overall.right, table.slices["night"].samples
     (array([36.,  5.]), array([0., 4.]))
     """
@@ -206,7 +208,7 @@ def _plain(client: object, name: str, value: object, low: float, high: float) ->
     return float(array)
 
 
-def _unusable(client: object, name: str, must_be: str, got: object) -> Any:
+def _unusable(client: object, name: str, must_be: str, got: object) -> NoReturn:
     """Raise for one client's result."""
     message = f"client {client!r}: {name} must be {must_be}; got {got!r}"
     raise InvalidFeedbackError(message)

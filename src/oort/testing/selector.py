@@ -277,15 +277,15 @@ def _notes(
     total = request.total_num_clients
     if reachable < total:
         notes.append(
-            f"Drawn from the {reachable:,} of {total:,} clients that are registered and online: the guarantee is for "
-            "all clients if being online has nothing to do with their data."
+            f"Drawn from the {reachable:,} of {total:,} clients that are registered and online: "
+            "the guarantee is for all clients if being online has nothing to do with their data."
         )
     if frame < needed:
         notes.append(
-            f"Only {frame:,} of the {needed:,} to be drawn can be asked now: the guarantee needs them all."
+            f"Only {frame:,} of the {needed:,} to be drawn are online; the guarantee needs all."
         )
     if absent:
         notes.append(
-            f"{absent:,} clients of the take-all stratum are offline: the guarantee needs them all."
+            f"{absent:,} of the take-all stratum are offline: the guarantee needs them all."
         )
     return tuple(notes)

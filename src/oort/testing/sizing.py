@@ -1,4 +1,4 @@
-"""Which bound, and how many: the smallest answer that the given inputs allow, settled before data is seen."""
+"""Which bound, and how many: the smallest answer that the given inputs allow."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ class Sized:
         """The same in words."""
         if self.take_all is None:
             return self.bound.title
-        return f"the {self.take_all.size:,} largest clients for certain, {self.bound.title} for the rest"
+        return f"the {self.take_all.size:,} largest for certain, {self.bound.title} for the rest"
 
 
 def all_sizes(request: DeviationRequest) -> list[Sized]:
     """Every bound's answer, with and without each take-all stratum.
 
     >>> from oort.testing.request import deviation_request
-    >>> r = deviation_request(dev_target=15, range_of_capacity=300, total_num_clients=14_477, std=20)
+    >>> r = deviation_request(
+    ...     dev_target=15, range_of_capacity=300, total_num_clients=14_477, std=20)
     >>> [(s.name, s.num_participants) for s in all_sizes(r) if s.num_participants]
     [('paper', 576), ('serfling', 703), ('bennett', 43), ('bernstein-serfling', 169)]
     """
@@ -59,10 +60,12 @@ def best_size(request: DeviationRequest, sizes: list[Sized]) -> Sized:
         InvalidArgumentError: No such bound, or it lacks an input; the message names which.
 
     >>> from oort.testing.request import deviation_request
-    >>> r = deviation_request(dev_target=15, range_of_capacity=300, total_num_clients=14_477, bound="kl")
+    >>> r = deviation_request(
+    ...     dev_target=15, range_of_capacity=300, total_num_clients=14_477, bound="kl")
     >>> best_size(r, all_sizes(r))
     Traceback (most recent call last):
-    oort.errors.InvalidArgumentError: bound must be one that the inputs allow ('kl' needs mean, min_capacity); got 'kl'
+    oort.errors.InvalidArgumentError: bound must be one that the inputs allow ('kl' needs mean,
+    min_capacity); got 'kl'
     """
     wanted = one_of("bound", request.bound, ["auto", "take-all", *_names(request)])
     able = [s for s in sizes if s.num_participants is not None]

@@ -10,7 +10,7 @@ from oort.testing.bounds.question import Question
 from oort.types import Floats
 
 _SIMPLE_RANDOM = (
-    "participants are drawn at random without replacement, every set of n clients equally likely"
+    "participants are drawn without replacement, every set of n clients equally likely"
 )
 _RANGE = "no client holds more than range_of_capacity above the smallest count"
 _MEAN = "mean and min_capacity are those of the population"
@@ -35,7 +35,8 @@ class Bound:
         """The inputs that are missing.
 
         >>> import numpy as np
-        >>> q = Question(num_clients=9, deviation=np.ones(1), span=np.ones(1), allowed_failure=0.05)
+        >>> one = np.ones(1)
+        >>> q = Question(num_clients=9, deviation=one, span=one, allowed_failure=0.05)
         >>> BOUNDS["kl"].lacks(q)
         ('mean', 'low')
         """
@@ -46,7 +47,7 @@ _ALL = (
     Bound(
         name="paper",
         title="the lemma as printed",
-        source="Lai et al. (OSDI 2021), Lemma 2, from Serfling (1974); one-sided: proves 2δ − 1, not δ",
+        source="Lai et al. (OSDI 2021), Appendix C; one-sided: proves 2δ − 1, not δ",
         assumptions=(_SIMPLE_RANDOM, _RANGE),
         needs=(),
         log_failure=tails.paper,
@@ -55,7 +56,7 @@ _ALL = (
     Bound(
         name="serfling",
         title="Hoeffding–Serfling",
-        source="Serfling (1974), Annals of Statistics 2, Corollary 1.1, applied to both directions",
+        source="Serfling (1974), Annals of Statistics 2, Corollary 1.1, in both directions",
         assumptions=(_SIMPLE_RANDOM, _RANGE),
         needs=(),
         log_failure=tails.serfling,
@@ -63,7 +64,7 @@ _ALL = (
     Bound(
         name="kl",
         title="Chernoff–Hoeffding with the mean (KL)",
-        source="Hoeffding (1963), JASA 58, Theorem 1, first form; without replacement by his Theorem 4",
+        source="Hoeffding (1963), JASA 58, Theorem 1; without replacement by his Theorem 4",
         assumptions=(_SIMPLE_RANDOM, _RANGE, _MEAN),
         needs=("mean", "low"),
         log_failure=tails.kl,
@@ -71,7 +72,7 @@ _ALL = (
     Bound(
         name="bennett",
         title="Bennett",
-        source="Bennett (1962), JASA 57, eq. 8b; without replacement by Hoeffding (1963), Theorem 4",
+        source="Bennett (1962), JASA 57; without replacement by Hoeffding (1963), Theorem 4",
         assumptions=(_SIMPLE_RANDOM, _RANGE, _STD),
         needs=("std",),
         log_failure=tails.bennett,
@@ -91,7 +92,7 @@ _ALL = (
         assumptions=(
             _SIMPLE_RANDOM,
             _RANGE,
-            "expected_std only plans: what holds in the end is computed from the std of those who took part",
+            "expected_std only plans: what holds is computed from the std of those who took part",
         ),
         needs=("expected_std",),
         log_failure=tails.empirical_bernstein_serfling,
@@ -99,7 +100,7 @@ _ALL = (
     Bound(
         name="l1-subsets",
         title="Serfling over all sets of categories",
-        source="Weissman et al. (2003), HP Labs HPL-2003-97, with Serfling (1974), Corollary 1.1, per set",
+        source="Weissman et al. (2003), HPL-2003-97, with Serfling (1974), Corollary 1.1, per set",
         assumptions=(
             _SIMPLE_RANDOM,
             "no client holds more than max_total samples",

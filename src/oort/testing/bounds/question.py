@@ -1,4 +1,4 @@
-"""The question that every bound answers: how many of N clients keep the mean of the drawn within ε of the mean of all.
+"""The question that every bound answers: how many clients keep their mean within ε of all.
 
 Everything here is in samples per client, whatever unit the user asked in, with one entry per
 category. The population is fixed and finite; the only randomness is which n clients are drawn, all

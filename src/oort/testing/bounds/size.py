@@ -11,7 +11,7 @@ from oort.testing.bounds.question import Question
 
 
 def participants_needed(bound: Bound, question: Question) -> int:
-    """The smallest n found at which the bound promises the deviation; N at the most, because all clients deviate by 0.
+    """The smallest n found at which the bound keeps the target; N at most, where nothing deviates.
 
     The two forms of Serfling's inequality are solved in closed form where all categories ask the
     same, which is the lemma's formula with L = ln(1/α) as printed, ln(2m/α) corrected. The others
@@ -19,7 +19,8 @@ def participants_needed(bound: Bound, question: Question) -> int:
     before data is seen.
 
     >>> from oort.testing.bounds import BOUNDS
-    >>> q = Question(num_clients=14_477, deviation=np.array([15.0]), span=np.array([300.0]), allowed_failure=0.05)
+    >>> q = Question(num_clients=14_477, deviation=np.array([15.0]), span=np.array([300.0]),
+    ...              allowed_failure=0.05)
     >>> participants_needed(BOUNDS["serfling"], q), participants_needed(BOUNDS["paper"], q)
     (703, 576)
     """
@@ -31,7 +32,7 @@ def participants_needed(bound: Bound, question: Question) -> int:
     allowed = math.log(question.allowed_failure)
 
     def enough(n: int) -> bool:
-        return bool(bound.log_failure(np.float64(n), question) <= allowed)
+        return bool(bound.log_failure(np.array(float(n)), question) <= allowed)
 
     if enough(1):
         return 1

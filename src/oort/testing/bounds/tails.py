@@ -1,4 +1,4 @@
-"""One function per inequality: an upper bound on the chance that a draw of n deviates by ε or more.
+"""One function per inequality: at most how likely a draw of n deviates by ε or more.
 
 Each takes an array of n and a :class:`Question` and returns natural logarithms, so that 10⁻⁴⁰⁰ and
 2⁵⁰⁰⁰ events are as good as other numbers. Both directions and all categories are summed (union
@@ -26,21 +26,24 @@ _LOG_2 = math.log(2.0)
 
 
 def paper(n: Floats, question: Question) -> Floats:
-    """Serfling's inequality for one direction of the worst category: what the printed lemma solves.
+    """Serfling's inequality for one direction of the worst category: the printed lemma.
 
     >>> from oort.testing.bounds import Question
-    >>> q = Question(num_clients=100, deviation=np.array([0.1]), span=np.array([1.0]), allowed_failure=0.05)
+    >>> q = Question(num_clients=100, deviation=np.array([0.1]), span=np.array([1.0]),
+    ...              allowed_failure=0.05)
     >>> paper(np.array([50.0]), q).round(3)
     array([-1.961])
     """
-    return -np.min(_serfling_exponent(n, question), axis=-1)
+    least: Floats = np.min(_serfling_exponent(n, question), axis=-1)
+    return -least
 
 
 def serfling(n: Floats, question: Question) -> Floats:
     """Serfling (1974), Corollary 1.1: exp(−2nε² / ((1 − (n−1)/N) R²)) per direction and category.
 
     >>> from oort.testing.bounds import Question
-    >>> q = Question(num_clients=100, deviation=np.array([0.1]), span=np.array([1.0]), allowed_failure=0.05)
+    >>> q = Question(num_clients=100, deviation=np.array([0.1]), span=np.array([1.0]),
+    ...              allowed_failure=0.05)
     >>> serfling(np.array([50.0, 90.0]), q).round(3)
     array([ -1.268, -15.67 ])
     """
@@ -52,11 +55,13 @@ def serfling(n: Floats, question: Question) -> Floats:
 
 
 def kl(n: Floats, question: Question) -> Floats:
-    """Hoeffding (1963), Theorem 1, first form: exp(−n · kl(p ± ε/R, p)) with p = (μ − min)/R.
+    """Chernoff's bound, as Hoeffding (1963) has it in Theorem 1.
+
+    exp(−n · KL) with KL the divergence between coins of p ± ε/R and p = (μ − min)/R.
 
     >>> from oort.testing.bounds import Question
-    >>> q = Question(num_clients=10_000, deviation=np.array([0.02]), span=np.array([1.0]), allowed_failure=0.05,
-    ...              mean=np.array([0.02]), low=np.array([0.0]))
+    >>> q = Question(num_clients=10_000, deviation=np.array([0.02]), span=np.array([1.0]),
+    ...              allowed_failure=0.05, mean=np.array([0.02]), low=np.array([0.0]))
     >>> np.exp(kl(np.array([500.0]), q)).round(4)
     array([0.019])
     """
@@ -70,13 +75,14 @@ def kl(n: Floats, question: Question) -> Floats:
 
 
 def bennett(n: Floats, question: Question) -> Floats:
-    """Bennett (1962): exp(−(nσ²/B²) · h(Bε/σ²)), h(u) = (1+u) ln(1+u) − u, no value further than B from the mean.
+    """Bennett (1962): exp(−(nσ²/B²) · h(Bε/σ²)), h(u) = (1+u) ln(1+u) − u.
 
-    B is the range, or the distance of the mean to either end where mean and minimum are known.
+    No value is further than B from the mean: B is the range, or the distance of the mean to
+    either end where mean and minimum are known.
 
     >>> from oort.testing.bounds import Question
-    >>> q = Question(num_clients=10_000, deviation=np.array([0.02]), span=np.array([1.0]), allowed_failure=0.05,
-    ...              std=np.array([0.05]))
+    >>> q = Question(num_clients=10_000, deviation=np.array([0.02]), span=np.array([1.0]),
+    ...              allowed_failure=0.05, std=np.array([0.05]))
     >>> np.exp(bennett(np.array([150.0]), q)).round(4)
     array([0.0242])
     """
@@ -89,11 +95,13 @@ def bennett(n: Floats, question: Question) -> Floats:
 
 
 def bernstein_serfling(n: Floats, question: Question) -> Floats:
-    """Bardenet & Maillard (2015), Theorem 3.5: ε = σ√(2ρL/n) + κRL/n fails with at most 2e^(−L) per direction.
+    """Bardenet & Maillard (2015), Theorem 3.5.
+
+    ε = σ√(2ρL/n) + κRL/n is exceeded with probability at most 2e^(−L) in one direction.
 
     >>> from oort.testing.bounds import Question
-    >>> q = Question(num_clients=1_000, deviation=np.array([0.02]), span=np.array([1.0]), allowed_failure=0.05,
-    ...              std=np.array([0.05]))
+    >>> q = Question(num_clients=1_000, deviation=np.array([0.02]), span=np.array([1.0]),
+    ...              allowed_failure=0.05, std=np.array([0.05]))
     >>> np.exp(bernstein_serfling(np.array([400.0]), q)).round(4)
     array([0.154])
     """
@@ -105,11 +113,13 @@ def bernstein_serfling(n: Floats, question: Question) -> Floats:
 
 
 def empirical_bernstein_serfling(n: Floats, question: Question) -> Floats:
-    """Bardenet & Maillard (2015), Theorem 4.3: the same with the drawn clients' own σ̂, 5e^(−L) per direction.
+    """Bardenet & Maillard (2015), Theorem 4.3: the drawn clients' own standard deviation.
+
+    ε = σ̂√(2ρL/n) + κRL/n is exceeded with probability at most 5e^(−L) in one direction.
 
     >>> from oort.testing.bounds import Question
-    >>> q = Question(num_clients=2_000, deviation=np.array([0.03]), span=np.array([1.0]), allowed_failure=0.05,
-    ...              expected_std=np.array([0.05]))
+    >>> q = Question(num_clients=2_000, deviation=np.array([0.03]), span=np.array([1.0]),
+    ...              allowed_failure=0.05, expected_std=np.array([0.05]))
     >>> np.exp(empirical_bernstein_serfling(np.array([1000.0]), q)).round(4)
     array([0.0281])
     """
@@ -120,7 +130,7 @@ def empirical_bernstein_serfling(n: Floats, question: Question) -> Floats:
 
 
 def l1_subsets(n: Floats, question: Question) -> Floats:
-    """The l1 distance of distributions as the worst of 2^m − 2 sets of categories (Weissman et al., 2003).
+    """The l1 distance as the worst of 2^m − 2 sets of categories (Weissman et al., 2003).
 
     ‖p̂ − p‖₁ ≥ ε iff for some set A of categories the mean of x(A) − (p(A) + ε/2) · x(all) over
     the drawn clients is not negative. Over the population it is −εμ/2, and a client's value lies
@@ -158,7 +168,8 @@ def _serfling_exponent(n: Floats, question: Question) -> Floats:
     size = np.asarray(n, dtype=np.float64)[..., None]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(question.span > 0, question.deviation / question.span, np.inf)
-    return 2.0 * size * share**2 / (1.0 - (size - 1.0) / question.num_clients)
+    exponent: Floats = 2.0 * size * share**2 / (1.0 - (size - 1.0) / question.num_clients)
+    return exponent
 
 
 def _kl_above(p: Floats, t: Floats) -> Floats:
@@ -218,11 +229,12 @@ def _outer(n: Floats, rate: Floats) -> Floats:
 
 
 def _log_sum(log_tails: Floats) -> Floats:
-    """Ln Σ exp over the last axis."""
+    """The logarithm of the sum over the last axis."""
     top = np.max(log_tails, axis=-1, keepdims=True)
     safe = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
-        return np.log(np.sum(np.exp(log_tails - safe), axis=-1)) + safe[..., 0]
+        total: Floats = np.log(np.sum(np.exp(log_tails - safe), axis=-1)) + safe[..., 0]
+    return total
 
 
 def _given(value: _T | None) -> _T:
