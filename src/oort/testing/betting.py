@@ -29,7 +29,7 @@ import numpy as np
 from oort.types import Floats, Mask
 
 HELD_BACK = 0.9  #: share of what may be bet at most: at 1, one unlucky client would end the game
-_STEPS = 40  #: halvings of [0, 1]: finer than any reported digit
+_STEPS = 30  #: halvings of [0, 1]: finer than any reported digit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def _lower_limit(draws: Draws, bets: Floats, level: float, start: float) -> floa
 
 
 def _log_wealth(draws: Draws, bets: Floats, a: float) -> float:
-    """The logarithm of K(a), an even mixture over the columns of bets; infinite where a is impossible."""
+    """The logarithm of K(a), the columns of bets mixed evenly; infinite if a is impossible."""
     z = draws.correct - a * draws.samples
     before = np.concatenate([[0.0], np.cumsum(z)])
     left = draws.num_clients - np.arange(len(z) + 1, dtype=np.float64)

@@ -170,12 +170,12 @@ class _Sample:
         if missing:
             share = missing / max(self.design.num_invited, 1)
             notes.append(
-                f"{missing:,} of {self.design.num_invited:,} invited ({share:.1%}) are silent; the "
-                "interval supposes that this is unrelated to results, worst_case does not"
+                f"{missing:,} of {self.design.num_invited:,} invited ({share:.1%}) are silent; "
+                "the interval supposes that this is unrelated to results, worst_case does not"
             )
         if self.silent_taken:
             notes.append(
-                f"{self.silent_taken:,} of them are of the take-all stratum: the value leaves them out"
+                f"{self.silent_taken:,} of them are of the take-all stratum: the value omits them"
             )
         if sliced:
             kind = (
