@@ -26,7 +26,7 @@ from oort.errors import (
     StaleFeedbackWarning,
     UnknownClientError,
 )
-from oort.protocols import TrainingSelector
+from oort.protocols import TestingSelector, TrainingSelector
 from oort.testing import ClientResult, TakeAll, create_testing_selector
 from oort.training.meters import LossMeter, gradient_norm_utility, loss_utility
 from oort.training.selector import create_training_selector, load_selector
@@ -74,6 +74,7 @@ __all__ = [
     "Selection",
     "StaleFeedbackWarning",
     "TakeAll",
+    "TestingSelector",
     "TrainingConfig",
     "TrainingSelector",
     "UnknownClientError",

@@ -225,7 +225,7 @@ def _guarantee(plan: DeviationPlan) -> str:
         if plan.take_all is None
         else ", with the drawn clients weighted for all that they stand for,"
     )
-    within = f"{what}{weighted} is within {_target(request)} of the population's"
+    within = f"{what}{weighted} differs from the population's by at most {_target(request)}"
     if plan.sized.bound.name == "paper":
         return (
             f"The lemma as printed says that {within} with probability {request.confidence:.4g}, "
@@ -259,5 +259,5 @@ def _target(request: DeviationRequest) -> str:
         "samples": f"{value} samples",
         "share_of_range": f"{value} of the range",
         "share_of_mean": f"{value} of the mean",
-        "l1": f"{value} (l1 distance)",
+        "l1": f"{value} in l1 distance",
     }[request.unit]

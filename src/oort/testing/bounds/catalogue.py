@@ -15,6 +15,7 @@ _SIMPLE_RANDOM = (
 _RANGE = "no client holds more than range_of_capacity above the smallest count"
 _MEAN = "mean and min_capacity are those of the population"
 _STD = "std is the population's standard deviation (divisor N)"
+_ENDS = "mean and min_capacity, where given, are those of the population"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ _ALL = (
         name="bennett",
         title="Bennett",
         source="Bennett (1962), JASA 57; without replacement by Hoeffding (1963), Theorem 4",
-        assumptions=(_SIMPLE_RANDOM, _RANGE, _STD),
+        assumptions=(_SIMPLE_RANDOM, _RANGE, _STD, _ENDS),
         needs=("std",),
         log_failure=tails.bennett,
     ),
