@@ -1,4 +1,4 @@
-"""Exact tails of drawing without replacement, from binomial coefficients: the oracle of the bounds."""
+"""Exact tails of drawing without replacement: the oracle of the bounds."""
 
 from __future__ import annotations
 

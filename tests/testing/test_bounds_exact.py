@@ -21,7 +21,7 @@ def _populations() -> Iterator[tuple[int, int]]:
 
 
 def _reached(num_clients: int, ones: int) -> tuple[Array, Array, Array, Array]:
-    """Every n below N and every deviation that can occur at it, with the exact chance of that or more."""
+    """Every n below N, every deviation possible at it, and the exact chance of that or more."""
     probability = hypergeometric(num_clients, ones)
     apart = deviations(num_clients, ones)
     order = np.argsort(-apart, axis=1, kind="stable")
@@ -173,7 +173,7 @@ def test_l1_over_sets_of_categories_holds_in_every_small_population_tried() -> N
                     max_total=float(counts.sum(1).max()),
                     total_deviation=float(epsilon * counts.sum() / num_clients / 2),
                 )
-                claimed = np.exp(BOUNDS["l1-subsets"].log_failure(np.float64(n), question))
+                claimed = np.exp(BOUNDS["l1-subsets"].log_failure(np.array(float(n)), question))
                 assert np.mean(distance >= epsilon - 1e-12) <= claimed + 1e-12
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from scipy.stats import binomtest
 from oort.randomness import generator_for
 from oort.testing.adaptive import AdaptivePlan
 from oort.testing.betting import Draws, anytime_interval, fixed_interval
-from oort.testing.estimate import Design, estimate
+from oort.testing.estimate import Design, Estimate, estimate
 
 Ints = npt.NDArray[np.int64]
 CONFIDENCE = 0.9
@@ -196,7 +197,7 @@ def test_slices_cover_each_by_itself_and_together_where_asked() -> None:
         part = answer.slices["night"]
         alone += not part.low <= truth["night"] <= part.high
         joint = estimate(design, results, confidence=CONFIDENCE, joint=True)
-        parts = {None: joint, **joint.slices}
+        parts: dict[str | None, Estimate] = {None: joint, **joint.slices}
         together += not all(parts[k].low <= truth[k] <= parts[k].high for k in truth)
     assert _covers_at_its_level(alone, trials)
     assert _covers_at_its_level(together, trials)
@@ -239,9 +240,11 @@ def test_the_interval_covers_after_stopping_when_it_looked_short_enough(kind: st
             confidence=CONFIDENCE,
             batch_size=50,
             max_participants=count,
-            candidates=lambda order=order: order,
+            candidates=partial(list, order),
         )
-        answer = plan.run(lambda batch: {i: (int(sizes[i]), int(right[i])) for i in batch})
+        answer = plan.run(
+            lambda batch: {i: (int(sizes[int(i)]), int(right[int(i)])) for i in batch}
+        )
         assert answer.half_width <= 0.06
         stopped_early += plan.num_results < count
         misses += not answer.low <= truth <= answer.high
@@ -264,10 +267,12 @@ def test_stopping_at_the_most_flattering_moment_still_covers() -> None:
             confidence=CONFIDENCE,
             batch_size=2,
             max_participants=n,
-            candidates=lambda order=order: order,
+            candidates=partial(list, order),
         )
         while not plan.done:
-            answer = plan.add({i: (int(sizes[i]), int(right[i])) for i in plan.next_batch()})
+            answer = plan.add(
+                {i: (int(sizes[int(i)]), int(right[int(i)])) for i in plan.next_batch()}
+            )
             if not answer.low <= truth <= answer.high:
                 ever_missed += 1
                 break

@@ -60,10 +60,12 @@ def draw_sizes(
     )  # fmt: skip
     axes.plot([target], [chosen[1]], "o", color=style(chosen[0])[0], markersize=8, zorder=5)
     axes.annotate(
-        f"{chosen[1]:,} participants\n({chosen[0]})", (target, chosen[1]), (10, 8),
-        textcoords="offset points", fontsize=10,
+        f"{chosen[1]:,} participants\n({chosen[0]})", (target, chosen[1]), (12, 10),
+        textcoords="offset points", fontsize=10, zorder=6,
+        bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "#cccccc", "alpha": 0.9},
     )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel=axis, ylabel="participants needed")
+    axes.set_title("Participants that a target takes, by bound", loc="left")
     axes.set_ylim(bottom=0.8, top=num_clients * 1.6)
     _plain_numbers(axes)
     axes.grid(alpha=0.3, which="both")
@@ -86,12 +88,14 @@ def draw_spreads(spreads: Sequence[Spread], path: str | os.PathLike[str]) -> Non
             spread.participants, spread.lowest, spread.highest, color="#56B4E9", alpha=0.35,
             label="draws, smallest to largest", linewidth=0,
         )  # fmt: skip
-        axes.plot(spread.participants, spread.median, color="#0072B2", label="draws, median")
+        axes.plot(spread.participants, spread.median, color="#7A5195", label="draws, median")
         for name, (targets, participants) in spread.planned.items():
             colour, dash = style(name)
             axes.plot(participants, targets, dash, color=colour, label=name, linewidth=1.6)
         axes.set(xscale="log", yscale="log", title=spread.title)
         axes.set(xlabel="participants", ylabel=spread.axis)
+        # Single draws come arbitrarily close to 0; what matters is how far the others are.
+        axes.set_ylim(bottom=min(v for v in spread.median if v > 0) / 4)
         _plain_numbers(axes)
         axes.grid(alpha=0.3, which="both")
         axes.legend(frameon=False, fontsize=8)
@@ -128,5 +132,7 @@ def _plain_numbers(axes: Any) -> None:
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+        )
         axis.set_minor_formatter(NullFormatter())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
+from typing import Any
 
 from oort.errors import InvalidArgumentError, InvalidFeedbackError
 from oort.testing.arguments import refuse
@@ -131,7 +132,7 @@ class AdaptivePlan:
             self._within |= {name: (part.low, part.high) for name, part in answer.slices.items()}
             return answer
 
-    def run(self, evaluate: Callable[[list[ClientId]], Mapping[ClientId, AnyResult]]) -> Estimate:
+    def run(self, evaluate: Callable[[list[ClientId]], Mapping[Any, AnyResult]]) -> Estimate:
         """Ask batch after batch through a function that evaluates clients and returns results."""
         while not self.done:
             batch = self.next_batch()

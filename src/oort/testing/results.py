@@ -33,7 +33,7 @@ class ClientResult:
 
 
 AnyResult: TypeAlias = ClientResult | Mapping[str, Any] | Sequence[float]
-Results: TypeAlias = Mapping[ClientId, AnyResult] | Iterable[AnyResult]
+Results: TypeAlias = Mapping[Any, AnyResult] | Iterable[AnyResult]  #: by client id, or without ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def result_table(results: Results, metric_range: tuple[float, float] = (0.0, 1.0
     >>> table.overall.right, table.slices["night"].samples
     (array([36.,  5.]), array([0., 4.]))
     """
-    low, high = _metric_range(metric_range)
+    low, high = checked_metric_range(metric_range)
     named = isinstance(results, Mapping)
     items: list[tuple[Any, AnyResult]] = list(
         results.items() if isinstance(results, Mapping) else enumerate(results)
@@ -90,7 +90,9 @@ def result_table(results: Results, metric_range: tuple[float, float] = (0.0, 1.0
         if too_many.any():
             i = int(np.argmax(too_many))
             most = f"at most the client's {overall.samples[i]:g}"
-            _unusable(parsed[i][0], f"slices[{name!r}].num_samples", most, slices[name].samples[i])
+            _unusable(
+                parsed[i][0], f"slices[{name!r}].num_samples", most, float(slices[name].samples[i])
+            )
     return ResultTable(
         clients=[c for c, _ in parsed] if named else None, overall=overall, slices=slices
     )
@@ -140,7 +142,7 @@ def _check_counts(name: str, row: object, num_categories: int) -> None:
         refuse(name, f"{num_categories} numbers from 0 up", row)
 
 
-def _metric_range(metric_range: tuple[float, float]) -> tuple[float, float]:
+def checked_metric_range(metric_range: tuple[float, float]) -> tuple[float, float]:
     """The range of one sample's value, checked."""
     array = as_floats(metric_range)
     if (

@@ -17,6 +17,7 @@ from oort.testing.arguments import number, refuse, whole
 from oort.testing.deviation import DeviationPlan
 from oort.testing.estimate import Design
 from oort.testing.request import DeviationRequest, TakeAll, deviation_request
+from oort.testing.results import checked_metric_range
 from oort.testing.roster import Roster
 from oort.testing.sizing import Sized, all_sizes, best_size
 from oort.types import Among, ClientId
@@ -188,7 +189,7 @@ class LocalTestingSelector:
                 max_participants=population
                 if max_participants is None
                 else whole("max_participants", max_participants, 1),
-                metric_range=metric_range,
+                metric_range=checked_metric_range(metric_range),
                 candidates=self._shuffler(chosen) if len(self._roster) else None,
             )
 

@@ -66,7 +66,7 @@ def kl(n: Floats, question: Question) -> Floats:
     array([0.019])
     """
     mean, low = _given(question.mean), _given(question.low)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         p = np.where(question.span > 0, (mean - low) / question.span, 0.5).clip(0.0, 1.0)
         t = np.where(question.span > 0, question.deviation / question.span, 2.0)
     above = -_outer(n, _kl_above(p, t))
@@ -166,7 +166,7 @@ def remaining_share(n: Floats, num_clients: int) -> Floats:
 def _serfling_exponent(n: Floats, question: Question) -> Floats:
     """2nε² / ((1 − (n−1)/N) R²) per category; infinite where R is 0."""
     size = np.asarray(n, dtype=np.float64)[..., None]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         share = np.where(question.span > 0, question.deviation / question.span, np.inf)
     exponent: Floats = 2.0 * size * share**2 / (1.0 - (size - 1.0) / question.num_clients)
     return exponent
@@ -175,7 +175,7 @@ def _serfling_exponent(n: Floats, question: Question) -> Floats:
 def _kl_above(p: Floats, t: Floats) -> Floats:
     """kl(p + t, p) between coins; infinite where a mean of p + t cannot be reached."""
     q = p + t
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         heads = np.where(q > 0, q * np.log1p(t / p), 0.0)
         tails = np.where(q < 1, (1.0 - q) * np.log1p(-t / (1.0 - p)), 0.0)
     # A mean that is reachable in exact arithmetic may look one rounding beyond the end.
@@ -185,7 +185,7 @@ def _kl_above(p: Floats, t: Floats) -> Floats:
 def _bennett_rate(deviation: Floats, std: Floats, reach: Floats) -> Floats:
     """The exponent per participant; infinite where no mean can be that far."""
     variance = np.square(std)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    with np.errstate(all="ignore"):
         u = np.where(variance > 0, reach * deviation / variance, np.inf)
         rate = variance / np.square(reach) * ((1.0 + u) * np.log1p(u) - u)
     rate = np.where(deviation > 0, np.where(np.isfinite(u), rate, np.inf), 0.0)
@@ -196,7 +196,7 @@ def _bernstein_kappa(n: Floats, num_clients: int) -> Floats:
     """κ of Bardenet & Maillard's Theorem 3.5."""
     size = np.asarray(n, dtype=np.float64)
     share = size / num_clients
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         early = np.sqrt(share / (num_clients / (size - 1.0) - 1.0))
         late = np.sqrt(np.maximum(num_clients / (size + 1.0) - 1.0, 0.0) * (1.0 - share).clip(0.0))
     return 4.0 / 3.0 + np.where(size <= num_clients / 2, np.where(size > 1, early, 0.0), late)
@@ -208,7 +208,7 @@ def _level(n: Floats, question: Question, std: Floats, kappa: Floats) -> Floats:
     rho = remaining_share(size, question.num_clients)
     linear = std * np.sqrt(2.0 * rho / size)
     square = kappa[..., None] * question.span / size
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         root = (
             2.0
             * question.deviation
@@ -224,7 +224,7 @@ def _certain(question: Question, log_tail: Floats) -> Floats:
 
 def _outer(n: Floats, rate: Floats) -> Floats:
     """N · rate for each n and category."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):
         return np.asarray(n, dtype=np.float64)[..., None] * rate
 
 
@@ -232,7 +232,7 @@ def _log_sum(log_tails: Floats) -> Floats:
     """The logarithm of the sum over the last axis."""
     top = np.max(log_tails, axis=-1, keepdims=True)
     safe = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(all="ignore"):
         total: Floats = np.log(np.sum(np.exp(log_tails - safe), axis=-1)) + safe[..., 0]
     return total
 
