@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from experiments.deviation.populations import Population
 from oort.randomness import generator_for
-from oort.testing.request import deviation_request
+from oort.testing.request import TakeAll, deviation_request
 from oort.testing.sizing import all_sizes
 
 Array = npt.NDArray[np.float64]
@@ -20,7 +20,9 @@ TARGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 #: sizes up to this are drawn for every bound, larger ones for the targets in CHECKED alone
 SMALL = 60_000
 CHECKED = (0.05, 0.1, 0.2)
-LARGEST_SWEPT = 20_000
+LARGEST_SWEPT = 40_000
+#: shares of all clients that a take-all stratum may have
+STRATA = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 
 
 def measure(
@@ -85,20 +87,30 @@ def _sweep(
     return answer
 
 
-def _planned(population: Population, unit: str) -> dict[str, dict[str, int]]:
-    """Participants for each target, by bound, with all that secure sums can tell."""
-    answer: dict[str, dict[str, int]] = {}
+def _planned(population: Population, unit: str) -> dict[str, dict[str, Any]]:
+    """Participants for each target, by bound, with all that secure sums can tell.
+
+    Where a bound has several take-all strata to choose from, the best one counts.
+    """
+    answer: dict[str, dict[str, Any]] = {}
+    known = _known(population, unit)
     for target in TARGETS:
-        for sized in all_sizes(deviation_request(dev_target=target, **_known(population, unit))):
-            if sized.num_participants is not None:
-                answer.setdefault(sized.name, {})[f"{target:g}"] = sized.num_participants
+        for sized in all_sizes(deviation_request(dev_target=target, **known)):
+            n, key = sized.num_participants, f"{target:g}"
+            found = answer.setdefault(sized.name, {}) if n is not None else {}
+            if n is not None and (key not in found or n < found[key]["participants"]):
+                taken = 0 if sized.take_all is None else sized.take_all.size
+                found[key] = {"participants": n, "taken": taken}
     return answer
 
 
 def _known(population: Population, unit: str) -> dict[str, Any]:
     """What is told: of totals, or, for l1, of every category."""
     table = population.counts.astype(np.float64) if unit == "l1" else population.totals[:, None]
+    sizes = sorted({max(1, round(share * len(table))) for share in STRATA})
     return {
+        "take_all": [_stratum(population, table, size) for size in sizes if size < len(table)],
+        "expected_std": table.std(axis=0),
         "unit": unit,
         "range_of_capacity": table.max(axis=0) - table.min(axis=0),
         "total_num_clients": len(table),
@@ -109,50 +121,77 @@ def _known(population: Population, unit: str) -> dict[str, Any]:
     }
 
 
+def _stratum(population: Population, table: Array, size: int) -> TakeAll:
+    """The largest clients for certain, and what is known of the others."""
+    rest = table[population.by_size[size:]]
+    return TakeAll(
+        num_clients=size,
+        range_of_rest=rest.max(axis=0) - table.min(axis=0),
+        std_of_rest=rest.std(axis=0),
+        mean_of_rest=rest.mean(axis=0),
+        max_total_of_rest=float(population.totals[population.by_size[size]]) or None,
+    )
+
+
 def _check(
     population: Population,
     unit: str,
-    planned: dict[str, dict[str, int]],
+    planned: dict[str, dict[str, Any]],
     draws: int,
     seed: int,
     tick: Callable[[], object],
 ) -> list[dict[str, Any]]:
     """For each bound and target: the largest deviation of the draws, and how many exceed it."""
     rows = []
-    largest: dict[int, Array] = {}
+    drawn: dict[tuple[int, int], Array] = {}
     for bound, sizes in planned.items():
-        for target, n in sizes.items():
+        for target, size in sizes.items():
+            n, taken = size["participants"], size["taken"]
             if n > SMALL and (float(target) not in CHECKED or bound not in ("paper", "serfling")):
                 continue
             if n == len(population.counts):
                 continue
-            if n not in largest:
-                largest[n] = _draw(population, n, unit, draws, seed, tick)
+            if (n, taken) not in drawn:
+                drawn[n, taken] = _draw(population, (n, taken), unit, draws, seed, tick)
+            reached = drawn[n, taken]
             rows.append(
                 {
                     "bound": bound,
                     "target": float(target),
                     "participants": n,
-                    "largest": float(largest[n].max()),
-                    "exceeded": int(np.sum(largest[n] > float(target))),
+                    "largest": float(reached.max()),
+                    "exceeded": int(np.sum(reached > float(target))),
                 }
             )
     return rows
 
 
 def _draw(
-    population: Population, n: int, unit: str, draws: int, seed: int, tick: Callable[[], object]
+    population: Population,
+    size: tuple[int, int],
+    unit: str,
+    draws: int,
+    seed: int,
+    tick: Callable[[], object],
 ) -> Array:
-    """The deviation of each of many draws of n; large draws by those that are left out."""
-    total = len(population.counts)
+    """The deviation of each of many draws of n clients, some of them the largest for certain.
+
+    Large draws are made by drawing those that are left out.
+    """
+    n, taken = size
     table = population.counts if unit == "l1" else population.totals[:, None]
-    everything = table.sum(axis=0, dtype=np.float64)
-    few = min(n, total - n)
+    certain = table[population.by_size[:taken]].sum(axis=0, dtype=np.float64)
+    rest = table[population.by_size[taken:]] if taken else table
+    everything = rest.sum(axis=0, dtype=np.float64)
+    wanted = n - taken
+    few = min(wanted, len(rest) - wanted)
     found = np.empty(draws)
     for draw in range(draws):
-        rng = generator_for(seed, draw, f"check {population.name} {n}")
-        sums = table[rng.choice(total, few, replace=False, shuffle=False)].sum(axis=0)
-        sums = sums if few == n else everything - sums
-        found[draw] = deviation(population, sums, n, unit)
+        rng = generator_for(seed, draw, f"check {population.name} {n} {taken}")
+        rows = rng.choice(len(rest), few, replace=False, shuffle=False)
+        sums = rest[rows].sum(axis=0, dtype=np.float64)
+        sums = sums if few == wanted else everything - sums
+        weighted = certain + sums * (len(rest) / wanted)
+        found[draw] = deviation(population, weighted, len(table), unit)
         tick()
     return found

@@ -37,6 +37,11 @@ class Population:
         return np.asarray(self.counts.sum(axis=1, dtype=np.float64))
 
     @cached_property
+    def by_size(self) -> npt.NDArray[np.int64]:
+        """Clients from the largest to the smallest."""
+        return np.argsort(-self.totals, kind="stable").astype(np.int64)
+
+    @cached_property
     def mean(self) -> float:
         """Mean samples per client."""
         return float(self.totals.mean())

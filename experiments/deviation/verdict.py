@@ -10,7 +10,7 @@ from oort.plots.testing import Spread
 
 _SHOWN = {
     "share_of_range": ("paper", "serfling", "bennett"),
-    "share_of_mean": ("paper", "serfling", "bennett"),
+    "share_of_mean": ("paper", "serfling", "bennett", "take-all+bennett"),
     "l1": ("serfling", "bennett", "l1-subsets"),
 }
 _AXES = {
@@ -72,8 +72,7 @@ def _needed_table(populations: dict[str, Any]) -> str:
         lines += [f"{axis}:\n", f"| population | {' | '.join(names)} | seen in draws |"]
         lines.append("|---|" + "---:|" * (len(names) + 1))
         for name, p in populations.items():
-            sizes = [p["planned"][unit].get(bound, {}).get("0.05") for bound in names]
-            cells = [_cell(n, p["clients"]) for n in sizes]
+            cells = [_cell(p["planned"][unit].get(b, {}).get("0.05"), p["clients"]) for b in names]
             seen = participants_seen(p, unit, 0.05)
             top = p["swept"]["participants"][-1]
             cells.append(f"more than {top:,}" if seen is None else f"{seen:,}")
@@ -86,10 +85,11 @@ def _needed_table(populations: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _cell(n: int | None, clients: int) -> str:
-    if n is None:
+def _cell(size: dict[str, int] | None, clients: int) -> str:
+    if size is None:
         return "–"
-    return "all" if n == clients else f"{n:,}"
+    n, taken = size["participants"], size["taken"]
+    return "all" if n == clients else f"{n:,}" + (f" ({taken:,} taken)" if taken else "")
 
 
 def _claim_ratio(populations: dict[str, Any]) -> str:
@@ -100,7 +100,9 @@ def _claim_ratio(populations: dict[str, Any]) -> str:
     ratios = {}
     for unit, axis in _AXES.items():
         for bound in _SHOWN[unit]:
-            few, many = (p["planned"][unit][bound]["0.05"] for p in (speech, reddit))
+            few, many = (
+                p["planned"][unit][bound]["0.05"]["participants"] for p in (speech, reddit)
+            )
             ratios[f"{axis}, {bound}"] = (few, many)
         few, many = (participants_seen(p, unit, 0.05) for p in (speech, reddit))
         if few and many:
@@ -173,7 +175,8 @@ def _spread(name: str, found: dict[str, Any], unit: str) -> Spread:
     planned = {}
     for bound in _SHOWN[unit]:
         sizes = found["planned"][unit].get(bound, {})
-        below = [(float(t), n) for t, n in sizes.items() if n < found["clients"]]
+        every = [(float(t), size["participants"]) for t, size in sizes.items()]
+        below = [(t, n) for t, n in every if n < found["clients"]]
         if below:
             planned[bound] = tuple(map(list, zip(*below, strict=True)))
     swept = found["swept"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def test_intervals_only_ever_shrink() -> None:
     while not plan.done:
         widths.append(plan.add(answers(plan.next_batch())).half_width)
     assert len(widths) == 6
-    assert all(b <= a for a, b in zip(widths, widths[1:], strict=False))
+    assert all(b <= a for a, b in pairwise(widths))
     assert plan.reason == "max_participants were asked"
 
 

@@ -23,7 +23,7 @@ def a_tester(count: int = 200) -> Any:
 
 def test_a_plan_turns_results_into_a_value_with_an_interval() -> None:
     plan = a_tester().select_by_deviation(20, 100)
-    answer = plan.estimate({client: (50, 45) for client in plan})
+    answer = plan.estimate(dict.fromkeys(plan, (50, 45)))
     assert answer.value == pytest.approx(0.9)
     assert answer.low < 0.9 < answer.high
     assert answer.confidence == 0.95
@@ -72,7 +72,7 @@ def test_when_everybody_answers_nothing_is_uncertain() -> None:
 def test_silence_is_counted_said_and_bounded() -> None:
     plan = a_tester().select_by_deviation(20, 100, over_commit=0.5)
     answered = list(plan)[: plan.num_participants]
-    answer = plan.estimate({client: (50, 45) for client in answered})
+    answer = plan.estimate(dict.fromkeys(answered, (50, 45)))
     assert answer.num_missing == plan.num_invited - plan.num_participants
     assert "silent" in answer.notes[0]
     assert answer.worst_case[0] < answer.low
@@ -144,14 +144,14 @@ def test_a_take_all_stratum_counts_once_and_the_others_for_all_they_stand_for() 
 )
 def test_a_result_that_cannot_be_is_refused_by_name(result: Any, says: str) -> None:
     plan = a_tester(10).select_by_deviation(0, 100)
-    results = {client: (10, 5) for client in plan} | {7: result}
+    results = dict.fromkeys(plan, (10, 5)) | {7: result}
     with pytest.raises(oort.InvalidFeedbackError, match=says):
         plan.estimate(results)
 
 
 def test_results_of_clients_that_were_not_drawn_are_refused() -> None:
     plan = a_tester().select_by_deviation(20, 100)
-    with pytest.raises(oort.InvalidFeedbackError, match="client 'x' .* was not drawn"):
+    with pytest.raises(oort.InvalidFeedbackError, match=r"client 'x' .* was not drawn"):
         plan.estimate({"x": (1, 1)})
 
 

@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 from oort.randomness import generator_for
 from oort.testing.adaptive import AdaptivePlan
 from oort.testing.betting import Draws, anytime_interval, fixed_interval
-from oort.testing.estimate import Design, Estimate, estimate
+from oort.testing.estimate import Design, estimate
 
 Ints = npt.NDArray[np.int64]
 CONFIDENCE = 0.9
@@ -197,7 +197,7 @@ def test_slices_cover_each_by_itself_and_together_where_asked() -> None:
         part = answer.slices["night"]
         alone += not part.low <= truth["night"] <= part.high
         joint = estimate(design, results, confidence=CONFIDENCE, joint=True)
-        parts: dict[str | None, Estimate] = {None: joint, **joint.slices}
+        parts = {name: joint if name is None else joint.slices[name] for name in truth}
         together += not all(parts[k].low <= truth[k] <= parts[k].high for k in truth)
     assert _covers_at_its_level(alone, trials)
     assert _covers_at_its_level(together, trials)
