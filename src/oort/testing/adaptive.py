@@ -8,12 +8,13 @@ at once, so it may be looked at, and acted on, at any time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from threading import RLock
 from typing import Any
 
 from oort.errors import InvalidArgumentError, InvalidFeedbackError
-from oort.testing.arguments import refuse
+from oort.testing.arguments import refuse, whole
 from oort.testing.estimate import Design, Estimate, estimate
 from oort.testing.results import AnyResult, Results
 from oort.types import ClientId
@@ -43,7 +44,7 @@ class AdaptivePlan:
         batch_size: int,
         max_participants: int,
         metric_range: tuple[float, float] = (0.0, 1.0),
-        candidates: Callable[[], Sequence[ClientId]] | None = None,
+        candidates: Callable[[], Iterable[ClientId]] | None = None,
     ) -> None:
         self._design = design
         self.half_width = half_width
@@ -101,10 +102,11 @@ class AdaptivePlan:
                     "next_batch must know ids (register_clients); without them, recruit at random"
                 )
                 raise InvalidArgumentError(message)
-            wanted = min(size or self.batch_size, self.max_participants - len(self._asked))
-            fresh = [client for client in self._candidates() if client not in self._asked]
-            batch = fresh[: max(wanted, 0)]
-            self._exhausted = len(fresh) <= max(wanted, 0)
+            asked = self.batch_size if size is None else whole("size", size, 1)
+            wanted = max(0, min(asked, self.max_participants - len(self._asked)))
+            fresh = (client for client in self._candidates() if client not in self._asked)
+            found = list(islice(fresh, wanted + 1))
+            batch, self._exhausted = found[:wanted], len(found) <= wanted
             self._asked.update(dict.fromkeys(batch))
             return batch
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from oort.testing.arguments import numbers
+from oort.testing.arguments import numbers, refuse
 from oort.testing.bounds import BOUNDS, Bound
 from oort.testing.request import DeviationRequest, TakeAll, per_category
+from oort.testing.sizing import question_for
 from oort.types import Floats
 
 
@@ -65,6 +66,8 @@ def confirm(
     >>> str(confirm(r, BOUNDS["serfling"], None, drawn=counts, taken=np.zeros((0, 1))))
     'deviation 0.5 (samples): the target held (4 participants)'
     """
+    if not request.range_given:
+        refuse("range_of_capacity", "given to the plan for its counts to be confirmed", None)
     known = request.mean if mean is None else numbers("mean", mean, 0, np.inf)
     known = None if known is None else per_category("mean", known, request.num_categories)
     means = _weighted_means(request, drawn, taken)
@@ -148,7 +151,7 @@ def _bound_factor(
     allowed = math.log(request.allowed_failure)
 
     def too_short(factor: float) -> bool:
-        question = request.with_target(base * factor).question(take_all)
+        question = question_for(two_sided, request.with_target(base * factor), take_all)
         if two_sided.name == "empirical-bernstein-serfling":
             question = replace(question, expected_std=stds)
         return bool(two_sided.log_failure(np.array(float(n)), question) > allowed)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from oort.errors import InvalidFeedbackError
-from oort.testing.arguments import number
+from oort.testing.arguments import number, refuse
 from oort.testing.confirm import Confirmation, confirm
 from oort.testing.estimate import Design, Estimate, estimate
 from oort.testing.request import DeviationRequest, TakeAll
@@ -175,6 +175,8 @@ class DeviationPlan:
         request, stratum = self.request, self.take_all
         if max_samples is not None:
             return number("max_samples", max_samples, 0, math.inf, low_open=True), math.inf
+        if not request.range_given:
+            refuse("max_samples", "given where the plan was told no range_of_capacity", None)
         total = request.max_total if stratum is None else stratum.max_total_of_rest
         question = request.question(stratum)
         span = float(np.sum(question.span))

@@ -106,6 +106,7 @@ class DeviationRequest:
     mean_total: float | None = None
     max_total: float | None = None
     take_all: tuple[TakeAll, ...] = ()
+    range_given: bool = True  #: false where the unit made it unnecessary: counts mean nothing then
 
     @property
     def num_categories(self) -> int:
@@ -165,10 +166,7 @@ class DeviationRequest:
             if self.mean is None or not np.all(self.mean > 0):
                 refuse("mean", 'given and above 0 for unit="share_of_mean"', self.mean)
             return self.dev_target * self.mean
-        weight = self.range_of_capacity if self.std is None else self.std
-        weight = weight if np.any(weight > 0) else np.ones_like(weight)
-        split: Floats = self.dev_target[0] * self.total_mean() / 2.0 * weight / np.sum(weight)
-        return split
+        return split_target(self.dev_target[0] * self.total_mean() / 2.0, self.range_of_capacity)
 
     def _rest(self, question: Question, take_all: TakeAll) -> Question:
         """The question about all clients but the stratum."""
@@ -184,7 +182,7 @@ class DeviationRequest:
             deviation=question.deviation * growth,
             span=span,
             mean=_optional(take_all.mean_of_rest, "TakeAll.mean_of_rest", m),
-            std=None if std is None else np.minimum(std, span / 2),
+            std=std,
             expected_std=None,
             max_total=take_all.max_total_of_rest,
             total_deviation=None if total is None else total * growth,
@@ -220,7 +218,8 @@ def deviation_request(
     15.0
     """
     unit = one_of("unit", unit, UNITS)
-    if range_of_capacity is None and unit == "share_of_range":
+    range_given = range_of_capacity is not None
+    if not range_given and unit == "share_of_range":
         range_of_capacity = 1.0
     given = {
         "dev_target": numbers("dev_target", dev_target, 0, _LARGEST_TARGET.get(unit, np.inf)),
@@ -251,11 +250,27 @@ def deviation_request(
         confidence=number("confidence", confidence, 0, 1, low_open=True, high_open=True),
         bound=bound,
         category_names=names,
+        range_given=range_given,
         take_all=(take_all,) if isinstance(take_all, TakeAll) else tuple(take_all),
         **values,
     )
     _agree(request)
     return request
+
+
+def split_target(total: float, weights: Floats) -> Floats:
+    """One deviation per category, in proportion to how much each is expected to vary.
+
+    Any split is valid; a category that hardly varies still gets a little.
+
+    >>> split_target(9.0, np.array([1.0, 2.0]))
+    array([3., 6.])
+    """
+    if not np.any(weights > 0):
+        return np.full(len(weights), total / len(weights))
+    shares = np.maximum(weights, 1e-3 * np.max(weights))
+    split: Floats = total * shares / np.sum(shares)
+    return split
 
 
 def per_category(name: str, value: object, num_categories: int) -> Floats:
@@ -328,6 +343,9 @@ def _agree(request: DeviationRequest) -> None:
         rest = per_category("TakeAll.range_of_rest", stratum.range_of_rest, request.num_categories)
         if np.any(rest > span + slack):
             refuse("TakeAll.range_of_rest", "at most range_of_capacity", float(np.max(rest)))
+        std = _optional(stratum.std_of_rest, "TakeAll.std_of_rest", request.num_categories)
+        if std is not None and np.any(std > rest / 2 + slack):
+            refuse("TakeAll.std_of_rest", "at most half of range_of_rest", float(np.max(std)))
     if request.unit in ("share_of_mean", "l1"):
         request.question()
 

@@ -8,7 +8,7 @@ plan.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
 
 from oort.randomness import generator_for
@@ -215,14 +215,13 @@ class LocalTestingSelector:
         self._num_draws += 1
         return self._seed, self._num_draws
 
-    def _shuffler(self, chosen: tuple[int, int]) -> Callable[[], list[ClientId]]:
-        """The clients online now, always in the same random order."""
+    def _shuffler(self, chosen: tuple[int, int]) -> Callable[[], Iterator[ClientId]]:
+        """The clients known now, in a random order; each time, those that are online then."""
+        everybody = list(self._roster)
+        order = generator_for(*chosen, "adaptive").permutation(len(everybody))
 
-        def candidates() -> list[ClientId]:
-            with self._lock:
-                everybody = list(self._roster)
-                order = generator_for(*chosen, "adaptive").permutation(len(everybody))
-                return [c for c in (everybody[i] for i in order) if self._roster.is_online(c)]
+        def candidates() -> Iterator[ClientId]:
+            return (everybody[i] for i in order if self._roster.is_online(everybody[i]))
 
         return candidates
 

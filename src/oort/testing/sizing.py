@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oort.testing.arguments import one_of, refuse
-from oort.testing.bounds import BOUNDS, Bound, participants_needed
-from oort.testing.request import DeviationRequest, TakeAll
+from oort.testing.bounds import BOUNDS, Bound, Question, participants_needed
+from oort.testing.request import DeviationRequest, TakeAll, split_target
 
 _PREFIX = "take-all+"
 _SAID = {"low": "min_capacity", "total_deviation": "mean_total", "span": "range_of_capacity"}
@@ -85,6 +85,19 @@ def best_size(request: DeviationRequest, sizes: list[Sized]) -> Sized:
     return min(able, key=lambda s: s.num_participants or 0)
 
 
+def question_for(bound: Bound, request: DeviationRequest, take_all: TakeAll | None) -> Question:
+    """The question as this bound answers it best.
+
+    An l1 target is split over the categories by what the bound knows of them.
+    """
+    question = request.question(take_all)
+    if question.total_deviation is None:
+        return question
+    known = [getattr(question, name) for name in ("std", "expected_std") if name in bound.needs]
+    weights = known[0] if known and known[0] is not None else question.span
+    return replace(question, deviation=split_target(question.total_deviation, weights))
+
+
 def _names(request: DeviationRequest) -> list[str]:
     """The names that ``bound`` may take."""
     names = [b.name for b in BOUNDS.values() if _applies(b, request)]
@@ -98,7 +111,7 @@ def _applies(bound: Bound, request: DeviationRequest) -> bool:
 
 def _size(bound: Bound, request: DeviationRequest, take_all: TakeAll | None) -> Sized:
     """One bound's answer."""
-    question = request.question(take_all)
+    question = question_for(bound, request, take_all)
     lacks = bound.lacks(question)
     if lacks:
         return Sized(
