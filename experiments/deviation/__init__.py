@@ -2,6 +2,7 @@
 
 populations    the real counts, and generated ones at the scale of Reddit
 measure        participants by bound, and deviations over many draws
+intervals      how long the intervals of an estimate are, and how often they hold
 verdict        what the numbers say of the paper's two sentences
 """
 
@@ -10,9 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from experiments.deviation.intervals import measure_intervals
 from experiments.deviation.measure import measure
 from experiments.deviation.populations import load_populations
 from experiments.deviation.verdict import pictures, verdict
@@ -55,9 +58,10 @@ def run(options: argparse.Namespace) -> int:
     with Progress(transient=True) as progress:
         for population in populations:
             task = progress.add_task(population.name, total=None)
-            results["populations"][population.name] = measure(
-                population, options.draws, options.seed, lambda t=task: progress.advance(t)
-            )
+            asked = (population, options.draws, options.seed, partial(progress.advance, task))
+            found = measure(*asked)
+            found["intervals"] = measure_intervals(*asked)
+            results["populations"][population.name] = found
             progress.remove_task(task)
     text = verdict(results)
     (options.out / "deviation.json").write_text(json.dumps(results, indent=1) + "\n")

@@ -28,6 +28,7 @@ def verdict(results: dict[str, Any]) -> str:
     parts.append(_needed_table(populations))
     parts.append(_claim_ratio(populations))
     parts.append(_claim_no_excess(populations, results["draws"]))
+    parts.append(_interval_table(populations))
     return "\n".join(parts)
 
 
@@ -169,6 +170,25 @@ def _excess_verdict(rows: list[dict[str, Any]], draws: int) -> str:
         f"standard deviation are allowed to fail in 5 % of draws and do so in at most {worst:.2%} "
         "of the draws of any one size.\n"
     )
+
+
+def _interval_table(populations: dict[str, Any]) -> str:
+    lines = [
+        "## Accuracy with an interval: how long, and does it hold?\n",
+        "Real client sizes, generated answers (accuracy 0.8); the textbook interval is the normal "
+        "one with the true variance, which nobody knows and which holds in the limit only.\n",
+        "| population | participants | half-width, median | textbook | ratio | held (≥ 95 %) |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, p in populations.items():
+        for row in p["intervals"]:
+            taken = f" ({row['taken']} taken)" if row["taken"] else ""
+            lines.append(
+                f"| {name} | {row['participants']}{taken} | {row['half_width']:.4f} | "
+                f"{row['textbook']:.4f} | {row['half_width'] / row['textbook']:.1f} | "
+                f"{row['held']:.1%} |"
+            )
+    return "\n".join(lines) + "\n"
 
 
 def _spread(name: str, found: dict[str, Any], unit: str) -> Spread:

@@ -95,5 +95,6 @@ def test_the_deviation_experiment_writes_numbers_pictures_and_a_verdict(
     for unit in ("share_of_range", "share_of_mean", "l1"):
         assert found["checked"][unit]
         assert all(row["exceeded"] <= 20 * 0.3 for row in found["checked"][unit])
+    assert all(row["held"] >= 0.8 for row in found["intervals"])
     pictures = list((tmp_path / "results").glob("*.png"))
     assert len(pictures) == 3
