@@ -363,7 +363,7 @@ def test_confirm_takes_counts_by_client_and_category() -> None:
     plan = tester.select_by_deviation(3, 10, categories=["cat", "dog"], mean=[4, 1])
     counts = {client: {"cat": 4, "dog": 1} for client in plan}
     assert plan.confirm(counts).deviation == 0
-    with pytest.raises(oort.InvalidFeedbackError, match="was not drawn"):
+    with pytest.raises(oort.InvalidFeedbackError, match="it is not"):
         plan.confirm({"phone-x": [1, 2]})
     with pytest.raises(
         oort.InvalidArgumentError, match=r"client 'phone-.*: counts must be 2 numbers"

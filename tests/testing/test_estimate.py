@@ -123,6 +123,29 @@ def test_a_take_all_stratum_counts_once_and_the_others_for_all_they_stand_for() 
         plan.estimate([(10, 10)])
 
 
+def test_a_stratum_without_names_plans_but_cannot_weight_results() -> None:
+    planner = oort.create_testing_selector()
+    stratum = oort.TakeAll(num_clients=5, range_of_rest=10)
+    plan = planner.select_by_deviation(2, 1_000, 100, take_all=stratum)
+    assert plan.bound.startswith("take-all+")
+    with pytest.raises(oort.InvalidArgumentError, match=r"TakeAll\.clients must be named"):
+        plan.estimate({"a": (10, 10)})
+    with pytest.raises(oort.InvalidArgumentError, match=r"TakeAll\.clients must be named"):
+        plan.confirm({"a": 10})
+
+
+def test_a_named_stratum_works_without_a_roster() -> None:
+    planner = oort.create_testing_selector()
+    stratum = oort.TakeAll(clients=["giant"], range_of_rest=10)
+    plan = planner.select_by_deviation(
+        2, 1_000, 100, take_all=stratum, bound="take-all", min_capacity=0
+    )
+    results = {f"small-{i}": (10, 10) for i in range(plan.num_participants - 1)}
+    answer = plan.estimate(results | {"giant": (1_000, 0)})
+    assert answer.value == pytest.approx(990 / 1_990)
+    assert answer.num_missing == 0
+
+
 @pytest.mark.parametrize(
     ("result", "says"),
     [
@@ -151,7 +174,7 @@ def test_a_result_that_cannot_be_is_refused_by_name(result: Any, says: str) -> N
 
 def test_results_of_clients_that_were_not_drawn_are_refused() -> None:
     plan = a_tester().select_by_deviation(20, 100)
-    with pytest.raises(oort.InvalidFeedbackError, match=r"client 'x' .* was not drawn"):
+    with pytest.raises(oort.InvalidFeedbackError, match=r"client 'x' .* it is not"):
         plan.estimate({"x": (1, 1)})
 
 

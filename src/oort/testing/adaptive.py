@@ -154,7 +154,7 @@ class AdaptivePlan:
             refuse("results", "a mapping from client id to result", results)
         for client in results:
             if client not in self._asked:
-                message = f"client {client!r} must be one of those asked; it was not drawn"
+                message = f"client {client!r} must be one of those asked; it is not"
                 raise InvalidFeedbackError(message)
         new = {client for client in results if client not in self._results}
         return {client: results[client] for client in self._asked if client in new}

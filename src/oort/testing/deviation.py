@@ -158,6 +158,7 @@ class DeviationPlan:
 
     def _design(self, max_samples: float | None) -> Design:
         """The sampling design, for the estimate."""
+        self._require_named_stratum()
         most, span = self._capacity(max_samples)
         return Design(
             num_clients=self.request.total_num_clients,
@@ -193,12 +194,18 @@ class DeviationPlan:
             return float(np.sum(request.min_capacity + request.range_of_capacity))
         return max_samples
 
+    def _require_named_stratum(self) -> None:
+        """Refuse to weight clients that cannot be told apart."""
+        if self.take_all is not None and not self.take_all.clients:
+            refuse("TakeAll.clients", "named, so that its members can be told from the drawn", ())
+
     def _taken(self) -> set[ClientId]:
         """The participants that were taken for certain."""
         return set(self.take_all.clients) & set(self.participants) if self.take_all else set()
 
     def _strata(self, clients: list[ClientId] | None, num_rows: int) -> Mask:
         """Which rows are of the take-all stratum; refuses clients that were not drawn."""
+        self._require_named_stratum()
         if clients is None:
             if self.take_all is not None:
                 message = "counts must name their clients beside a take-all stratum; got no ids"
@@ -208,9 +215,7 @@ class DeviationPlan:
             drawn = set(self.participants)
             for client in clients:
                 if client not in drawn:
-                    message = (
-                        f"client {client!r} must be a participant of the plan; it was not drawn"
-                    )
+                    message = f"client {client!r} must be a participant of the plan; it is not"
                     raise InvalidFeedbackError(message)
         taken = set(self.take_all.clients) if self.take_all else set()
         return np.array([client in taken for client in clients], dtype=bool)

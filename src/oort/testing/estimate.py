@@ -189,26 +189,26 @@ class _Sample:
     def _ordered(self, table: ResultTable) -> tuple[Rows, int, int]:
         """Rows in the order drawn (a random one where ids are unknown), taken ones first."""
         design = self.design
-        if table.clients is None or not design.participants:
+        shuffled = generator_for(design.seed, 0, "order of results").permutation(self.size)
+        if table.clients is None:
             if design.taken:
-                message = (
-                    "results must name their clients where some were taken for certain; got none"
-                )
+                message = "results must name their clients beside a take-all stratum; got no names"
                 raise InvalidArgumentError(message)
-            order = generator_for(design.seed, 0, "order of results").permutation(self.size)
-            return order.astype(np.int64), 0, 0
-        asked = set(design.participants)
-        for client in table.clients:
-            if client not in asked:
-                message = (
-                    f"client {client!r} must be one of the plan's participants; it was not drawn"
-                )
-                raise InvalidFeedbackError(message)
-        place = {client: i for i, client in enumerate(design.arrived or design.participants)}
-        order = np.argsort([place[client] for client in table.clients], kind="stable")
-        taken = set(design.taken)
-        answered = sum(client in taken for client in table.clients)
-        return order.astype(np.int64), answered, len(taken) - answered
+            return shuffled.astype(np.int64), 0, 0
+        taken = {client: i for i, client in enumerate(design.taken)}
+        if design.participants:
+            asked = set(design.participants)
+            for client in table.clients:
+                if client not in asked:
+                    message = f"client {client!r} must be a participant of the plan; it is not"
+                    raise InvalidFeedbackError(message)
+            place = {c: i for i, c in enumerate(design.arrived or design.participants)}
+        else:
+            place = {table.clients[row]: i for i, row in enumerate(shuffled)}
+        # Taken ones come before all others.
+        rank = [taken.get(c, len(taken) + place[c]) for c in table.clients]
+        answered = sum(c in taken for c in table.clients)
+        return np.argsort(rank, kind="stable").astype(np.int64), answered, len(taken) - answered
 
     def _most(self, samples: Floats) -> tuple[Floats, float]:
         """The most samples that each drawn client might have, as known before it, and at the end.
