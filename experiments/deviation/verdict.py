@@ -80,8 +80,8 @@ def _needed_table(populations: dict[str, Any]) -> str:
             lines.append(f"| {name} | {' | '.join(cells)} |")
         lines.append("")
     lines.append(
-        "“Seen in draws” is the smallest size swept from which on no draw was further off than "
-        "the target: what a bound could at best come down to, not a guarantee.\n"
+        "“Seen in draws” is the smallest size swept from which on not one draw was further off "
+        "than the target. It is no guarantee, and stricter than one: a bound may let 5 % pass.\n"
     )
     return "\n".join(lines)
 
