@@ -112,7 +112,7 @@ def curves(
     >>> from oort.testing.request import deviation_request
     >>> r = deviation_request(dev_target=15, range_of_capacity=300, total_num_clients=14_477)
     >>> curves(r, [15.0, 30.0])["serfling"]
-    ([15.0, 30.0], [703, 182])
+    ([15.0, 30.0], [703, 183])
     """
     found: dict[str, dict[float, int]] = {}
     shape = request.dev_target / np.max(request.dev_target)
