@@ -20,13 +20,12 @@ import numpy.typing as npt
 from oort import savefile
 from oort.clients import roster
 from oort.clients.columns import READY
-from oort.clients.ids import checked_id, checked_ids
+from oort.clients.id_columns import checked_id, plain_items
 from oort.clients.table import ClientTable
 from oort.config import TrainingConfig
 from oort.errors import (
     DamagedFileError,
     InvalidArgumentError,
-    InvalidClientIdError,
     InvalidFeedbackError,
     RoundError,
     SaveFileError,
@@ -365,14 +364,7 @@ class BookkeepingSelector(ABC):
         if isinstance(client_ids, RowNumbers):
             rows = roster.checked_rows(self._table, client_ids).copy()
             return self._table.ids.of(rows), rows
-        if isinstance(client_ids, str | bytes):
-            checked_ids(client_ids)
-        try:
-            plain = client_ids.tolist() if isinstance(client_ids, np.ndarray) else client_ids
-            return plain if isinstance(plain, list) else list(plain), None
-        except TypeError as error:
-            message = f"client ids must be a collection of ids; got {client_ids!r:.80}"
-            raise InvalidClientIdError(message) from error
+        return plain_items(client_ids), None
 
     def _reads(self) -> str:
         """Which means of loss or gradient the utility reads."""

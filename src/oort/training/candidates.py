@@ -30,7 +30,7 @@ from oort.types import Rows
 _SLACK: Final = 1.00001  # scores are rounded to 4-byte floats; the bound is not
 _TINY: Final = 1e-6
 _FEWEST: Final = 8_192
-_PER_PICK: Final = 32
+_PER_PICK: Final = 16
 _LONG: Final = 32  # rounds
 
 
