@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from oort.clients.ids import checked_ids
+from oort.clients.id_columns import id_list
 from oort.errors import UnknownClientError
 from oort.types import ClientId
 
@@ -32,12 +32,12 @@ class Roster:
 
     def add(self, clients: Iterable[ClientId]) -> None:
         """Make clients known; those that are, stay as they are."""
-        for client in checked_ids(clients):
+        for client in id_list(clients):
             self._online.setdefault(client, True)
 
     def remove(self, clients: Iterable[ClientId]) -> int:
         """Forget clients; returns how many were known."""
-        return sum(self._online.pop(client, None) is not None for client in checked_ids(clients))
+        return sum(self._online.pop(client, None) is not None for client in id_list(clients))
 
     def mark(self, clients: Iterable[ClientId] | None, *, online: bool) -> None:
         """Mark these clients (all, if none are named) as reachable or not.
@@ -45,7 +45,7 @@ class Roster:
         Raises:
             UnknownClientError: One of them is not known; none is marked.
         """
-        marked = list(self._online) if clients is None else checked_ids(clients)
+        marked = list(self._online) if clients is None else id_list(clients)
         self.require(marked)
         self._online.update(dict.fromkeys(marked, online))
 
