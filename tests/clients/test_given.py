@@ -16,7 +16,6 @@ from oort.clients.given import is_one, listed, numbers
 @pytest.mark.parametrize(
     "one",
     [1, 1.5, None, "x", b"x", True, np.float32(2), np.array(3), {"a": 1}, object()],
-    ids=repr,
 )
 def test_one_value_stands_for_all(one: Any) -> None:
     assert is_one(one)
@@ -26,7 +25,6 @@ def test_one_value_stands_for_all(one: Any) -> None:
 @pytest.mark.parametrize(
     "many",
     [[1, 2], (1, 2), np.array([1, 2]), range(1, 3), iter([1, 2]), {1: 0, 2: 0}.keys()],
-    ids=str,
 )
 def test_a_collection_has_one_for_each(many: Any) -> None:
     assert not is_one(many)
@@ -42,7 +40,7 @@ def test_holes_and_what_is_no_number_are_marked() -> None:
     assert numbers(fractions.Fraction(1, 4), 1, "x").values.tolist() == [0.25]
 
 
-@pytest.mark.parametrize("wrong", [[1], [1, 2, 3], np.ones((2, 2)), np.ones(0)], ids=str)
+@pytest.mark.parametrize("wrong", [[1], [1, 2, 3], np.ones((2, 2)), np.ones(0)])
 def test_another_length_is_refused(wrong: Any) -> None:
     with pytest.raises(
         oort.InvalidArgumentError, match="width must be one value, or one for each"

@@ -170,7 +170,6 @@ def test_other_outcomes_need_no_utility_and_a_bad_one_does_not_matter() -> None:
         (3.5, "feedback must be a Feedback or a dict"),
         ("utility", "feedback must be a Feedback or a dict"),
     ],
-    ids=repr,
 )
 def test_what_is_no_feedback_is_refused_with_the_client_named(wrong: Any, says: str) -> None:
     selector = new_selector(1)

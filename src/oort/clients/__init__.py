@@ -2,6 +2,9 @@
 
     columns      the schema: name, type, unit and meaning of each column, and the flags' bits
     ids          client id -> row, and back
+    id_columns   any collection of ids, as columns
+    hashed_ids   the index behind ids when there are many
+    hashing      hashes that nobody can prepare collisions for
     statistics   quantiles of columns that change a few rows at a time
     table        the columns themselves, growing as clients join
     given        columns as callers give them: arrays, lists with holes, one value for all

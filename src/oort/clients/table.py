@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from oort.clients.ids import ClientIds
 from oort.clients.statistics import EXACT_ROWS, Histogram
 from oort.errors import DamagedFileError
 from oort.kernels.arrays import lower_quantile
-from oort.types import ClientColumns, ClientId, Mask, Rows
+from oort.types import Among, ClientColumns, Mask, Rows
 
 _FIRST_CAPACITY: Final = 64
 _GROWTH: Final = 1.25
@@ -77,7 +77,7 @@ class ClientTable:
             self._statistics = Statistics(self)
         return self._statistics
 
-    def add(self, client_ids: Sequence[ClientId]) -> Rows:
+    def add(self, client_ids: Among) -> Rows:
         """The row of each client; unknown ones join, online and untried."""
         rows = self.ids.add(client_ids)
         self._grow(len(self.ids))
