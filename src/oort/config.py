@@ -4,8 +4,9 @@
       .exploration        ExplorationConfig: how much is tried that was never tried
       .pacer              PacerConfig: how patient a round is
 
-Every setting has the default that we recommend. ``TrainingConfig.paper()`` holds the paper's values. A config is
-storable: ``to_dict`` gives plain values, ``from_dict`` takes them back and refuses what it does not know.
+Every setting has the default that we recommend. ``TrainingConfig.paper()`` holds the paper's
+values. A config is storable: ``to_dict`` gives plain values, ``from_dict`` takes them back and
+refuses what it does not know.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ class ExplorationConfig:
         for name in ("start", "decay", "minimum"):
             _number(self, name, 0.0, 1.0)
         require(
-            self.minimum <= self.start, "ExplorationConfig.minimum", f"at most start ({self.start})", self.minimum
+            self.minimum <= self.start,
+            "ExplorationConfig.minimum",
+            f"at most start ({self.start})",
+            self.minimum,
         )
 
 
@@ -43,14 +47,20 @@ class ExplorationConfig:
 class PacerConfig:
     """How the preferred round duration T follows the utility collected."""
 
-    window: int = field(default=20, metadata={"doc": "rounds (W) whose utility is compared with the W before"})
+    window: int = field(
+        default=20, metadata={"doc": "rounds (W) whose utility is compared with the W before"}
+    )
     smallest_step: float = field(
-        default=0.05, metadata={"doc": "least growth of T per step, as a quantile of the explored durations"}
+        default=0.05,
+        metadata={"doc": "least growth of T per step, as a quantile of the explored durations"},
     )
     step_s: float | None = field(
-        default=None, metadata={"doc": "grow T by this many seconds instead of by a quantile (the paper's Δ)"}
+        default=None,
+        metadata={"doc": "grow T by this many seconds instead of by a quantile (the paper's Δ)"},
     )
-    preferred_s: float | None = field(default=None, metadata={"doc": "a fixed T in seconds; the pacer rests"})
+    preferred_s: float | None = field(
+        default=None, metadata={"doc": "a fixed T in seconds; the pacer rests"}
+    )
 
     def __post_init__(self) -> None:
         _integer(self, "window", 1)
@@ -74,39 +84,65 @@ class TrainingConfig:
     """
 
     seed: int = field(default=0, metadata={"doc": "same seed and same calls, same picks"})
-    utility: str = field(default="loss", metadata={"doc": "name of the utility: what a client's data is worth"})
+    utility: str = field(
+        default="loss", metadata={"doc": "name of the utility: what a client's data is worth"}
+    )
     clip_quantile: float = field(
-        default=0.95, metadata={"doc": "utilities above this quantile of the explored count as that quantile"}
+        default=0.95,
+        metadata={"doc": "utilities above this quantile of the explored count as that quantile"},
     )
-    staleness: float = field(default=0.1, metadata={"doc": "weight of not having been heard of: √(w · ln R / L)"})
+    staleness: float = field(
+        default=0.1, metadata={"doc": "weight of not having been heard of: √(w · ln R / L)"}
+    )
     alpha: float = field(
-        default=2.0, metadata={"doc": "penalty (T/t)^α for t > T; inf: whoever needs more than T is not eligible"}
+        default=2.0,
+        metadata={
+            "doc": "penalty (T/t)^α for t > T; inf: whoever needs more than T is not eligible"
+        },
     )
-    fairness_weight: float = field(default=0.0, metadata={"doc": "f in (1−f) · utility + f · fairness"})
-    fairness: str = field(default="participations", metadata={"doc": "name of the fairness function"})
+    fairness_weight: float = field(
+        default=0.0, metadata={"doc": "f in (1−f) · utility + f · fairness"}
+    )
+    fairness: str = field(
+        default="participations", metadata={"doc": "name of the fairness function"}
+    )
     cutoff: float = field(
-        default=0.95, metadata={"doc": "share of the k-th utility that admits a client to the exploitation pool"}
+        default=0.95,
+        metadata={
+            "doc": "share of the k-th utility that admits a client to the exploitation pool"
+        },
     )
     max_participations: int | None = field(
-        default=None, metadata={"doc": "a client selected more often leaves exploitation; none: nobody does"}
+        default=None,
+        metadata={"doc": "a client selected more often leaves exploitation; none: nobody does"},
     )
     exploration: ExplorationConfig = field(
         default_factory=ExplorationConfig, metadata={"doc": "how much is explored"}
     )
-    pacer: PacerConfig = field(default_factory=PacerConfig, metadata={"doc": "how patient a round is"})
+    pacer: PacerConfig = field(
+        default_factory=PacerConfig, metadata={"doc": "how patient a round is"}
+    )
     strict_rounds: bool = field(
-        default=False, metadata={"doc": "accept feedback only from clients selected in the round that it names"}
+        default=False,
+        metadata={"doc": "accept feedback only from clients selected in the round that it names"},
     )
     planned_rounds: int | None = field(
-        default=None, metadata={"doc": "how long the job will run, if known: lets settings be checked against it"}
+        default=None,
+        metadata={
+            "doc": "how long the job will run, if known: lets settings be checked against it"
+        },
     )
-    sketch_width: int = field(default=0, metadata={"doc": "floats kept of each client's update sketch; 0: none"})
+    sketch_width: int = field(
+        default=0, metadata={"doc": "floats kept of each client's update sketch; 0: none"}
+    )
 
     def __post_init__(self) -> None:
         _integer(self, "seed", 0)
         for name in ("utility", "fairness"):
             value = getattr(self, name)
-            require(isinstance(value, str) and value != "", f"TrainingConfig.{name}", "a name", value)
+            require(
+                isinstance(value, str) and value != "", f"TrainingConfig.{name}", "a name", value
+            )
         for name in ("clip_quantile", "fairness_weight", "cutoff"):
             _number(self, name, 0.0, 1.0)
         _number(self, "staleness", 0.0, math.inf, high_open=True)
@@ -121,24 +157,35 @@ class TrainingConfig:
             "an ExplorationConfig",
             self.exploration,
         )
-        require(isinstance(self.pacer, PacerConfig), "TrainingConfig.pacer", "a PacerConfig", self.pacer)
         require(
-            isinstance(self.strict_rounds, bool), "TrainingConfig.strict_rounds", "true or false", self.strict_rounds
+            isinstance(self.pacer, PacerConfig),
+            "TrainingConfig.pacer",
+            "a PacerConfig",
+            self.pacer,
+        )
+        require(
+            isinstance(self.strict_rounds, bool),
+            "TrainingConfig.strict_rounds",
+            "true or false",
+            self.strict_rounds,
         )
 
     @classmethod
     def paper(cls, **changes: Any) -> TrainingConfig:
         """The values that the paper states, with ``changes`` on top.
 
-        The same as the defaults, except that a client leaves exploitation after more than 10 selections (§7.1).
-        Where the paper's letter and ours differ, this preset follows ours too, because the letter does not work:
+        The same as the defaults, except that a client leaves exploitation after more than 10
+        selections (§7.1). Where the paper's letter and ours differ, this preset follows ours too,
+        because the letter does not work:
 
-        - utilities are clipped and scaled to [0, 1] before the staleness bonus is added, as the published code does
-          (the paper adds a bonus below 1 to utilities in the thousands, where it would do nothing);
+        - utilities are clipped and scaled to [0, 1] before the staleness bonus is added, as the
+          published code does (the paper adds a bonus below 1 to utilities in the thousands, where
+          it would do nothing);
         - utilities are sorted descending before the cut-off (Algorithm 1 prints ascending);
-        - the pacer tests every W rounds, not in every round, and compares the mean per report, not the sum;
-        - T is a quantile of explored durations and grows by quantiles; set ``pacer.step_s`` for the paper's Δ in
-          seconds (it states no value);
+        - the pacer tests every W rounds, not in every round, and compares the mean per report, not
+          the sum;
+        - T is a quantile of explored durations and grows by quantiles; set ``pacer.step_s`` for
+          the paper's Δ in seconds (it states no value);
         - the exploration quota is rounded at random, so that small rounds explore too.
         """
         return cls(**{"max_participations": 10, **changes})
@@ -158,7 +205,9 @@ class TrainingConfig:
         """
         nested = {"exploration": ExplorationConfig, "pacer": PacerConfig}
         values = {
-            name: _from_mapping(nested[name], value) if name in nested and isinstance(value, Mapping) else value
+            name: _from_mapping(nested[name], value)
+            if name in nested and isinstance(value, Mapping)
+            else value
             for name, value in settings.items()
         }
         return _from_mapping(cls, values)
@@ -177,25 +226,36 @@ def _from_mapping(cls: type[_Config], values: Mapping[str, Any]) -> _Config:
     for name in values:
         if name not in names:
             close = difflib.get_close_matches(str(name), names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"the settings are {', '.join(names)}"
+            hint = (
+                f"did you mean {close[0]!r}?" if close else f"the settings are {', '.join(names)}"
+            )
             message = f"{cls.__name__} has no setting {name!r}; {hint}"
             raise ConfigError(message)
     return cls(**values)
 
 
 def _number(
-    config: object, name: str, low: float, high: float, *, low_open: bool = False, high_open: bool = False
+    config: object,
+    name: str,
+    low: float,
+    high: float,
+    *,
+    low_open: bool = False,
+    high_open: bool = False,
 ) -> None:
     """Check a real setting and store it as a float."""
     value = getattr(config, name)
-    allowed = f"a number {'above' if low_open else 'from'} {low:g} {'and below' if high_open else 'to'} {high:g}"
+    start, end = "above" if low_open else "from", "and below" if high_open else "to"
+    allowed = f"a number {start} {low:g} {end} {high:g}"
     try:
         if isinstance(value, bool):
             raise TypeError
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    inside = (low < number if low_open else low <= number) and (number < high if high_open else number <= high)
+    inside = (low < number if low_open else low <= number) and (
+        number < high if high_open else number <= high
+    )
     require(inside, f"{type(config).__name__}.{name}", allowed, value)
     object.__setattr__(config, name, number)
 
@@ -209,5 +269,7 @@ def _integer(config: object, name: str, low: int) -> None:
         number = operator.index(value)
     except TypeError:
         number = low - 1
-    require(number >= low, f"{type(config).__name__}.{name}", f"a whole number, {low} or more", value)
+    require(
+        number >= low, f"{type(config).__name__}.{name}", f"a whole number, {low} or more", value
+    )
     object.__setattr__(config, name, number)

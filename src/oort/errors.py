@@ -5,7 +5,7 @@
     │   ├── InvalidClientIdError               not a string or a 64-bit integer
     │   ├── InvalidFeedbackError               a client's report cannot be used
     │   └── RoundError                         a round that is not open, or not yet
-    ├── ConfigError (ValueError)               a setting is wrong, or settings contradict one another
+    ├── ConfigError (ValueError)               a setting is wrong, or settings disagree
     ├── UnknownClientError (KeyError)          a client that was never seen
     ├── SaveFileError (OSError)                a saved selector cannot be read or written
     │   ├── DamagedFileError                   bytes are missing or changed
@@ -17,8 +17,8 @@
     ├── StaleFeedbackWarning                   a report that came too late to be used
     └── ConfigWarning                          settings that will not do what they promise
 
-Each inherits a builtin too, so that ``except ValueError`` works as everywhere else. Messages have one shape: what is
-wrong, what it must be, what was given.
+Each inherits a builtin too, so that ``except ValueError`` works as everywhere else. Messages have
+one shape: what is wrong, what it must be, what was given.
 """
 
 from __future__ import annotations

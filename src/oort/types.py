@@ -1,18 +1,17 @@
 """The values that cross Oort's borders: what clients report, what a selection says.
 
-    ClientId        a string, or an integer from −2⁶³ to 2⁶⁴−1; 1 and "1" are two clients
-    Feedback        what one client reports after a round
-    Outcome         completed, failed or unused
-    UpdateResult    what became of a batch of reports
-    Selection       who was picked, and why
-    ClientColumns   what is known of some clients, as arrays: what a utility or a fairness function sees
+ClientId        a string, or an integer from −2⁶³ to 2⁶⁴−1; 1 and "1" are two clients RowNumbers
+rows of a selector, where ids would cost too much Feedback        what one client reports after a
+round Outcome         completed, failed or unused UpdateResult    what became of a batch of reports
+Selection       who was picked, and why ClientColumns   what is known of some clients, as arrays:
+what a utility or a fairness function sees
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -26,24 +25,42 @@ Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 Rows: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Among: TypeAlias = Sequence[ClientId] | npt.NDArray[Any]
+Among: TypeAlias = Iterable[ClientId] | npt.NDArray[Any]
 
 
-class Outcome(str, Enum):
+class RowNumbers(np.ndarray[Any, np.dtype[np.int64]]):
+    """Row numbers of a selector: what ``selector.rows(ids)`` gives, taken wherever ids are.
+
+    A plain integer array means integer *ids*; this type is how a selector tells the two apart.
+
+    >>> RowNumbers([3, 1])
+    RowNumbers([3, 1])
+    """
+
+    def __new__(cls, rows: npt.ArrayLike) -> RowNumbers:
+        """Row numbers from anything that holds whole numbers."""
+        return np.asarray(rows, dtype=np.int64).view(cls)
+
+
+class Outcome(StrEnum):
     """How a participation ended."""
 
     COMPLETED = "completed"  #: trained and reported: utility and duration count
-    FAILED = "failed"  #: selected, but dropped out: counts as a participation, says nothing of utility
-    UNUSED = "unused"  #: over-committed and cut off by the quorum: does not count as a participation
+    FAILED = (
+        "failed"  #: selected, but dropped out: counts as a participation, says nothing of utility
+    )
+    UNUSED = (
+        "unused"  #: over-committed and cut off by the quorum: does not count as a participation
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
     """What one client reports after training.
 
-    Give the loss in the form that is at hand: ``mean_squared_loss`` with ``num_samples``, a ready ``utility``, or
-    per-sample losses through :meth:`from_losses`. Values are checked when they reach a selector, which knows whose
-    they are.
+    Give the loss in the form that is at hand: ``mean_squared_loss`` with ``num_samples``, a ready
+    ``utility``, or per-sample losses through :meth:`from_losses`. Values are checked when they
+    reach a selector, which knows whose they are.
 
     >>> Feedback(num_samples=120, mean_squared_loss=1.9, duration_s=38.5).outcome
     <Outcome.COMPLETED: 'completed'>
@@ -59,17 +76,27 @@ class Feedback:
 
     @classmethod
     def from_losses(
-        cls, losses: npt.ArrayLike, *, duration_s: float | None = None, sketch: Sequence[float] | None = None
+        cls,
+        losses: npt.ArrayLike,
+        *,
+        duration_s: float | None = None,
+        sketch: Sequence[float] | None = None,
     ) -> Feedback:
         """Feedback from the loss of every sample trained on.
 
         >>> Feedback.from_losses([1.0, 3.0], duration_s=4.0)
-        Feedback(num_samples=2, mean_squared_loss=5.0, mean_squared_gradient_norm=None, utility=None,
+        Feedback(num_samples=2, mean_squared_loss=5.0, mean_squared_gradient_norm=None,
+        utility=None,
                  duration_s=4.0, outcome=<Outcome.COMPLETED: 'completed'>, sketch=None)
         """
         values = np.asarray(losses, dtype=np.float64).ravel()
         mean_square = float(np.mean(np.square(values))) if values.size else 0.0
-        return cls(num_samples=values.size, mean_squared_loss=mean_square, duration_s=duration_s, sketch=sketch)
+        return cls(
+            num_samples=values.size,
+            mean_squared_loss=mean_square,
+            duration_s=duration_s,
+            sketch=sketch,
+        )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Feedback:
@@ -86,7 +113,8 @@ class Feedback:
         allowed = [f.name for f in fields(cls)]
         unknown = sorted(set(given) - set(allowed), key=str)
         if unknown:
-            message = f"feedback has no field {unknown[0]!r}; the fields are losses, {', '.join(allowed)}"
+            names = ", ".join(["losses", *allowed])
+            message = f"feedback has no field {unknown[0]!r}; the fields are {names}"
             raise InvalidFeedbackError(message)
         if losses is not None:
             from_losses = cls.from_losses(losses)
@@ -106,7 +134,8 @@ class Rejection:
     reason: str  #: what it must be
 
     def __str__(self) -> str:
-        return f"client {_shown(self.client)}: {self.field} must be {self.reason}; got {_shown(self.value)}"
+        got = _shown(self.value)
+        return f"client {_shown(self.client)}: {self.field} must be {self.reason}; got {got}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +183,9 @@ class Selection:
 
     participants: list[ClientId]
     round_number: int
-    preferred_s: float = float("inf")  #: the paper's T, seconds; infinite until durations are known
+    preferred_s: float = float(
+        "inf"
+    )  #: the paper's T, seconds; infinite until durations are known
     epsilon: float = float("nan")  #: the share meant for exploration
     cutoff: float = float("nan")  #: scores from here up were admitted to the exploitation pool
     pool_size: int = 0  #: how many were
@@ -194,16 +225,21 @@ class Selection:
         t = self.table
         if t is None:
             return ()
-        columns = [np.asarray(c).tolist() for c in (t.score, t.utility, t.staleness, t.speed, t.fairness)]
+        columns = [
+            np.asarray(c).tolist() for c in (t.score, t.utility, t.staleness, t.speed, t.fairness)
+        ]
         rest = [np.asarray(t.duration_s).tolist(), np.asarray(t.participations).tolist()]
-        return tuple(Pick(*row) for row in zip(self.participants, t.how, *columns, *rest, strict=True))
+        return tuple(
+            Pick(*row) for row in zip(self.participants, t.how, *columns, *rest, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientColumns:
     """What is known of some clients, one entry per client in every array.
 
-    This is what a user-defined utility or fairness receives. The arrays are copies: writing to them changes nothing.
+    This is what a user-defined utility or fairness receives. The arrays are copies: writing to
+    them changes nothing.
     """
 
     num_samples: Integers  #: 0 where unknown
