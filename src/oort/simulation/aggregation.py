@@ -1,9 +1,9 @@
 """What becomes of the cohort's mean update.
 
-    fedavg     the mean itself, times the server's step (McMahan et al., AISTATS 2017); also FedProx's, whose proximal
-               term is the clients' business
-    fedadam    Adam on it, and
-    fedyogi    Yogi on it (Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 2)
+fedavg     the mean itself, times the server's step (McMahan et al., AISTATS 2017); also FedProx's, whose proximal
+           term is the clients' business
+fedadam    Adam on it, and
+fedyogi    Yogi on it (Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 2)
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class ServerState:
     second: Params = field(default_factory=dict)
 
 
-def aggregate(params: Params, mean_update: Params, state: ServerState, config: ServerConfig) -> tuple[Params, ServerState]:
+def aggregate(
+    params: Params, mean_update: Params, state: ServerState, config: ServerConfig
+) -> tuple[Params, ServerState]:
     """The next model, and what the server remembers.
 
     >>> params, update = {"w": np.array([1.0])}, {"w": np.array([0.5])}
@@ -35,7 +37,9 @@ def aggregate(params: Params, mean_update: Params, state: ServerState, config: S
     """
     if config.aggregation not in ADAPTIVE:
         rate = 1.0 if config.learning_rate is None else config.learning_rate
-        return {k: (params[k] + rate * mean_update[k]).astype(params[k].dtype) for k in params}, state
+        return {
+            k: (params[k] + rate * mean_update[k]).astype(params[k].dtype) for k in params
+        }, state
     rate = 0.01 if config.learning_rate is None else config.learning_rate
     first, second, stepped = {}, {}, {}
     for name, value in params.items():

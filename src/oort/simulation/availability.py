@@ -68,7 +68,9 @@ class DailyCycle:
         self._seed = seed
         self._offset_s = start_hour * 3600.0
         self._rows = np.arange(num_clients, dtype=np.int64)
-        self._rate = at_quantile(figures["sessions_per_day"], hashed_uniform(seed, self._rows, "sessions"))
+        self._rate = at_quantile(
+            figures["sessions_per_day"], hashed_uniform(seed, self._rows, "sessions")
+        )
         self._starts = np.concatenate([[0.0], np.cumsum(figures["starts_per_hour"])])
         self._starts /= self._starts[-1]
         self._length_s = np.asarray(figures["length_s"])
@@ -110,20 +112,28 @@ class DailyCycle:
         below = place.astype(np.int64)
         begins = np.nan_to_num(hour).astype(np.int64).clip(0, 23)
         low_s, high_s = self._length_s[begins, below], self._length_s[begins, below + 1]
-        begin_s, end_s = _in_a_row(day * DAY_S + hour * 3600.0, low_s + (high_s - low_s) * (place - below))
+        begin_s, end_s = _in_a_row(
+            day * DAY_S + hour * 3600.0, low_s + (high_s - low_s) * (place - below)
+        )
         return begin_s, np.minimum(end_s, (day + 2) * DAY_S)
 
 
 class Trace:
     """Sessions from a file; clients are given its users at random, and its days repeat."""
 
-    def __init__(self, path: str | Path, num_clients: int, *, seed: int, start_hour: float = 0.0) -> None:
+    def __init__(
+        self, path: str | Path, num_clients: int, *, seed: int, start_hour: float = 0.0
+    ) -> None:
         users = read_trace(path)
         rng = generator_for(seed, 0, "availability trace")
         repeats = -(-num_clients // len(users))
-        self._user = np.concatenate([rng.permutation(len(users)) for _ in range(repeats)])[:num_clients]
+        self._user = np.concatenate([rng.permutation(len(users)) for _ in range(repeats)])[
+            :num_clients
+        ]
         owner = np.repeat(np.arange(len(users)), [len(u) for u in users])
-        sessions = np.array([session for user in users for session in user], np.float64).reshape(-1, 2)
+        sessions = np.array([session for user in users for session in user], np.float64).reshape(
+            -1, 2
+        )
         self.period_s = DAY_S * max(1, round(float(np.quantile(sessions[:, 1], 0.99)) / DAY_S))
         self._offset_s = start_hour * 3600.0
         self._owner, self._begin_s, self._end_s = _folded(owner, sessions, self.period_s)
@@ -156,21 +166,6 @@ def create(config: AvailabilityConfig, num_clients: int, *, seed: int) -> Availa
     if config.kind == "trace":
         return Trace(str(config.path), num_clients, seed=seed, start_hour=config.start_hour)
     return AlwaysOn(num_clients)
-
-
-def wait_for_anyone(availability: Availability, clock_s: float, *, at_least: int = 1) -> float:
-    """The first time from now on, in steps of a minute, at which so many are online.
-
-    Raises:
-        ConfigError: That does not happen within a week.
-    """
-    time_s = clock_s
-    while np.count_nonzero(availability.online(time_s)) < at_least:
-        time_s += WAITING_STEP_S
-        if time_s > clock_s + 7 * DAY_S:
-            message = f"availability must bring at least {at_least} clients online within a week; got fewer"
-            raise ConfigError(message)
-    return time_s
 
 
 def read_trace(path: str | Path) -> list[list[tuple[float, float]]]:

@@ -23,7 +23,9 @@ from oort.simulation.learners.base import Chunk, ChunkResult, Learner, Params
 class Executor(Protocol):
     """Trains chunks."""
 
-    def train(self, params: Params, pool: npt.NDArray[Any], chunks: Sequence[Chunk]) -> list[ChunkResult]:
+    def train(
+        self, params: Params, pool: npt.NDArray[Any], chunks: Sequence[Chunk]
+    ) -> list[ChunkResult]:
         """The results of the chunks, in their order."""
 
     def close(self) -> None:
@@ -36,7 +38,9 @@ class InProcess:
     def __init__(self, learner: Learner) -> None:
         self._learner = learner
 
-    def train(self, params: Params, pool: npt.NDArray[Any], chunks: Sequence[Chunk]) -> list[ChunkResult]:
+    def train(
+        self, params: Params, pool: npt.NDArray[Any], chunks: Sequence[Chunk]
+    ) -> list[ChunkResult]:
         """The results of the chunks, in their order."""
         return [self._learner.train(params, pool, chunk) for chunk in chunks]
 
@@ -55,18 +59,24 @@ class OnRay:
         self._ray = ray
         self._started = not ray.is_initialized()
         if self._started:
-            ray.init(num_cpus=workers or os.cpu_count(), include_dashboard=False, log_to_driver=False)
+            ray.init(
+                num_cpus=workers or os.cpu_count(), include_dashboard=False, log_to_driver=False
+            )
         self._learner = ray.put(learner)
         self._train = ray.remote(_train)
         self._pool: npt.NDArray[Any] | None = None
         self._pool_at: Any = None
 
-    def train(self, params: Params, pool: npt.NDArray[Any], chunks: Sequence[Chunk]) -> list[ChunkResult]:
+    def train(
+        self, params: Params, pool: npt.NDArray[Any], chunks: Sequence[Chunk]
+    ) -> list[ChunkResult]:
         """The results of the chunks, in their order."""
         if pool is not self._pool:
             self._pool, self._pool_at = pool, self._ray.put(pool)
         model = self._ray.put(params)
-        waiting = [self._train.remote(self._learner, model, self._pool_at, chunk) for chunk in chunks]
+        waiting = [
+            self._train.remote(self._learner, model, self._pool_at, chunk) for chunk in chunks
+        ]
         results: list[ChunkResult] = self._ray.get(waiting)
         return results
 

@@ -49,7 +49,9 @@ class Participations:
     drops_after_s: Floats  #: when it is lost; infinite where it is not
 
 
-def draw_devices(config: DevicesConfig, num_clients: int, *, seed: int, coupled_with: Floats | None = None) -> Devices:
+def draw_devices(
+    config: DevicesConfig, num_clients: int, *, seed: int, coupled_with: Floats | None = None
+) -> Devices:
     """A device for every client, from the shipped quantiles or from a file.
 
     Args:
@@ -89,7 +91,9 @@ def planned_samples(config: LearnerConfig, sizes: Integers) -> Rows:
     return np.full(len(sizes), config.steps * config.batch_size, np.int64)
 
 
-def capped_samples(samples: Rows, config: LearnerConfig, devices: Devices, rows: Rows, *, transfer_mb: float) -> Rows:
+def capped_samples(
+    samples: Rows, config: LearnerConfig, devices: Devices, rows: Rows, *, transfer_mb: float
+) -> Rows:
     """The same under a capped round: as many as fit into its time on an ordinary day, but at least one batch.
 
     >>> devices = Devices(np.array([100.0]), np.array([8000.0]))
@@ -122,7 +126,9 @@ def transfer_s(bandwidth_kbps: Floats, transfer_mb: float) -> Floats:
     return 2.0 * transfer_mb * 8000.0 / np.asarray(bandwidth_kbps, np.float64)
 
 
-def expected_duration_s(devices: Devices, rows: Rows, samples: Integers, *, transfer_mb: float) -> Floats:
+def expected_duration_s(
+    devices: Devices, rows: Rows, samples: Integers, *, transfer_mb: float
+) -> Floats:
     """What a participation takes where nothing varies.
 
     >>> devices = Devices(np.array([20.0, 40.0]), np.array([8000.0, 4000.0]))
@@ -152,11 +158,17 @@ def participations(
     def draw(purpose: str) -> Floats:
         return hashed_uniform(seed, keys, purpose)
 
-    computing = compute_s(samples, devices.compute_ms_per_sample[rows]) * _varied(draw("compute"), config.compute_variation)
-    bandwidth = devices.bandwidth_kbps[rows] * _varied(draw("bandwidth"), config.bandwidth_variation)
+    computing = compute_s(samples, devices.compute_ms_per_sample[rows]) * _varied(
+        draw("compute"), config.compute_variation
+    )
+    bandwidth = devices.bandwidth_kbps[rows] * _varied(
+        draw("bandwidth"), config.bandwidth_variation
+    )
     duration_s = computing + transfer_s(bandwidth, transfer_mb)
     slows = draw("slows") < config.slowdown_rate
-    duration_s = np.where(slows, slowed_s(duration_s, draw("slows at"), config.slowdown_factor), duration_s)
+    duration_s = np.where(
+        slows, slowed_s(duration_s, draw("slows at"), config.slowdown_factor), duration_s
+    )
     drops = draw("drops") < config.dropout_rate
     return Participations(duration_s, np.where(drops, draw("drops at") * duration_s, np.inf))
 
@@ -189,7 +201,9 @@ def _varied(u: Floats, sigma: float) -> Floats:
     return np.exp(sigma * ndtri(np.maximum(u, 1e-12)))
 
 
-def _places(rng: np.random.Generator, n: int, config: DevicesConfig, coupled_with: Floats | None) -> Floats:
+def _places(
+    rng: np.random.Generator, n: int, config: DevicesConfig, coupled_with: Floats | None
+) -> Floats:
     """Each client's place in the order of speed, from 0 (slowest) to 1, coupled to its data by a Gaussian copula."""
     noise = rng.standard_normal(n)
     if config.coupling == "independent" or coupled_with is None:

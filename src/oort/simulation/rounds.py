@@ -35,7 +35,9 @@ def overcommitted(participants: int, overcommit: float) -> int:
     return math.ceil(round(participants * overcommit, 9))
 
 
-def close(duration_s: Floats, drops_after_s: Floats, *, wanted: int, deadline_s: float | None = None) -> Ending:
+def close(
+    duration_s: Floats, drops_after_s: Floats, *, wanted: int, deadline_s: float | None = None
+) -> Ending:
     """End a round: with the ``wanted``-th to finish, when nobody is left to wait for, or at the deadline.
 
     Args:
@@ -53,7 +55,9 @@ def close(duration_s: Floats, drops_after_s: Floats, *, wanted: int, deadline_s:
         raise InvalidArgumentError(message)
     finishes = duration_s <= drops_after_s
     known_at_s = np.where(finishes, duration_s, drops_after_s)
-    arrival = np.argsort(np.where(finishes, duration_s, np.inf), kind="stable")[: np.count_nonzero(finishes)]
+    arrival = np.argsort(np.where(finishes, duration_s, np.inf), kind="stable")[
+        : np.count_nonzero(finishes)
+    ]
     enough = len(arrival) >= wanted
     end_s = float(duration_s[arrival[wanted - 1]]) if enough else float(known_at_s.max())
     if deadline_s is not None:

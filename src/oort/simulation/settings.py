@@ -146,7 +146,9 @@ class Settings:
         for f in fields(self):
             rule = f.metadata.get("rule")
             if rule is not None:
-                object.__setattr__(self, f.name, checked(rule, self.key(f.name), getattr(self, f.name)))
+                object.__setattr__(
+                    self, f.name, checked(rule, self.key(f.name), getattr(self, f.name))
+                )
 
     @classmethod
     def key(cls, name: str) -> str:

@@ -15,7 +15,9 @@ from oort.types import Integers
 _WORD = (1 << 64) - 1
 
 
-def client_generator(seed: int, round_number: int, client: int, purpose: str) -> np.random.Generator:
+def client_generator(
+    seed: int, round_number: int, client: int, purpose: str
+) -> np.random.Generator:
     """The generator of one client in one round.
 
     >>> a, b = (client_generator(7, 3, 12, "batches").integers(1000) for _ in range(2))
@@ -27,7 +29,9 @@ def client_generator(seed: int, round_number: int, client: int, purpose: str) ->
     return np.random.Generator(np.random.Philox(key=low | high << 64))
 
 
-def hashed_uniform(seed: int, keys: Integers, purpose: str) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def hashed_uniform(
+    seed: int, keys: Integers, purpose: str
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """One number in [0, 1) for each key, the same whenever it is asked for (SplitMix64's mixing).
 
     >>> hashed_uniform(7, np.array([1, 2]), "day").round(3).tolist()

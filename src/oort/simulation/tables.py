@@ -23,7 +23,12 @@ def table(name: str) -> dict[str, Any]:
     >>> table("devices")["source"]
     'FedScale device capacity trace, 51,496 phones, Apache-2.0'
     """
-    text = files("oort.simulation").joinpath("figures").joinpath(f"{name}.json").read_text(encoding="utf-8")
+    text = (
+        files("oort.simulation")
+        .joinpath("figures")
+        .joinpath(f"{name}.json")
+        .read_text(encoding="utf-8")
+    )
     values: dict[str, Any] = json.loads(text)
     return values
 

@@ -1,10 +1,10 @@
 """What every dataset offers, and the one kind of dataset that most are.
 
-    Samples          inputs and labels
-    Encoding         what stored inputs mean: pixels to be scaled, or numbers of tokens
-    Cohort           the samples of some clients: rows of a pool, and each sample's label
-    FederatedData    the interface
-    PooledData       one pool in memory of which each client holds some rows
+Samples          inputs and labels
+Encoding         what stored inputs mean: pixels to be scaled, or numbers of tokens
+Cohort           the samples of some clients: rows of a pool, and each sample's label
+FederatedData    the interface
+PooledData       one pool in memory of which each client holds some rows
 """
 
 from __future__ import annotations
@@ -172,7 +172,9 @@ class PooledData:
         """Samples of each client (row) and label (column)."""
         owner = np.repeat(np.arange(self.num_clients), self.sizes)
         cells = owner * self.num_classes + self.pool.y[self._index]
-        return np.bincount(cells, minlength=self.num_clients * self.num_classes).reshape(-1, self.num_classes)
+        return np.bincount(cells, minlength=self.num_clients * self.num_classes).reshape(
+            -1, self.num_classes
+        )
 
 
 def gathered(index: Rows, start: Rows, clients: Rows) -> tuple[Rows, Rows]:

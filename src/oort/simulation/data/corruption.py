@@ -22,7 +22,9 @@ class CorruptedData:
         self._seed = seed
         self.corrupted: Mask = np.zeros(data.num_clients, bool)
         count = round(clients * data.num_clients)
-        self.corrupted[generator_for(seed, 0, "corrupt clients").permutation(data.num_clients)[:count]] = True
+        self.corrupted[
+            generator_for(seed, 0, "corrupt clients").permutation(data.num_clients)[:count]
+        ] = True
 
     def cohort(self, clients: Rows) -> Cohort:
         """The samples of these clients, with the labels that they believe in; the same in every round."""
@@ -32,7 +34,10 @@ class CorruptedData:
             share = 1.0 if self.corrupted[client] else self._labels
             part = slice(cohort.start[place], cohort.start[place + 1])
             labels[part] = flipped(
-                labels[part], share, self.num_classes, client_generator(self._seed, 0, client, "flipped labels")
+                labels[part],
+                share,
+                self.num_classes,
+                client_generator(self._seed, 0, client, "flipped labels"),
             )
         return dataclasses.replace(cohort, labels=labels)
 
@@ -80,7 +85,9 @@ def corrupted(data: FederatedData, config: DataConfig, *, seed: int) -> Federate
     """The dataset as the settings corrupt it; itself where they do not."""
     if config.corrupt_clients == 0.0 and config.corrupt_labels == 0.0:
         return data
-    return CorruptedData(data, clients=config.corrupt_clients, labels=config.corrupt_labels, seed=seed)
+    return CorruptedData(
+        data, clients=config.corrupt_clients, labels=config.corrupt_labels, seed=seed
+    )
 
 
 def flipped(labels: Rows, share: float, num_classes: int, rng: np.random.Generator) -> Rows:

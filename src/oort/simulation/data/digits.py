@@ -31,4 +31,12 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
     pool = Samples(x[~is_test], y[~is_test])
     index, start = deal(pool.y, counts, seed=seed)
     test = Samples(x[is_test], y[is_test])
-    return PooledData("digits", pool, test=test, index=index, start=start, encoding=Encoding(scale=1 / 16), num_classes=10)
+    return PooledData(
+        "digits",
+        pool,
+        test=test,
+        index=index,
+        start=start,
+        encoding=Encoding(scale=1 / 16),
+        num_classes=10,
+    )

@@ -35,7 +35,11 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
         try:
             splits = datasets.load_from_disk(config.path)
         except (OSError, ValueError):
-            missing_data("flower", config.path, "save a datasets.DatasetDict with save_to_disk, or set data.name")
+            missing_data(
+                "flower",
+                config.path,
+                "save a datasets.DatasetDict with save_to_disk, or set data.name",
+            )
         _, label = _columns(splits["train"])
         chosen = _partitioner(partitioner, config, clients, label, seed)
         chosen.dataset = splits["train"]
@@ -58,7 +62,9 @@ def from_partitioner(partitioner: Any, test: Any, *, name: str = "flower") -> Po
     pool = Samples(np.concatenate([p.x for p in parts]), np.concatenate([p.y for p in parts]))
     start = np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64)
     encoding = Encoding(scale=1 / 255) if pool.x.dtype == np.uint8 else Encoding()
-    return PooledData(name, pool, test=_samples(test), index=np.arange(len(pool)), start=start, encoding=encoding)
+    return PooledData(
+        name, pool, test=_samples(test), index=np.arange(len(pool)), start=start, encoding=encoding
+    )
 
 
 def _partitioner(module: Any, config: DataConfig, clients: int, label: str, seed: int) -> Any:
@@ -66,7 +72,10 @@ def _partitioner(module: Any, config: DataConfig, clients: int, label: str, seed
         return module.IidPartitioner(num_partitions=clients)
     if config.partition == "shards":
         return module.PathologicalPartitioner(
-            num_partitions=clients, partition_by=label, num_classes_per_partition=config.shards, seed=seed
+            num_partitions=clients,
+            partition_by=label,
+            num_classes_per_partition=config.shards,
+            seed=seed,
         )
     allowed = "one of 'iid', 'dirichlet', 'shards' for flower"
     require(config.partition == "dirichlet", "data.partition", allowed, config.partition)
@@ -89,5 +98,10 @@ def _columns(dataset: Any) -> tuple[str, str]:
     names = dataset.column_names
     feature = next((n for n in FEATURES if n in names), None)
     label = next((n for n in LABELS if n in names), None)
-    require(feature is not None and label is not None, "a flower dataset's columns", f"like {FEATURES} and {LABELS}", names)
+    require(
+        feature is not None and label is not None,
+        "a flower dataset's columns",
+        f"like {FEATURES} and {LABELS}",
+        names,
+    )
     return str(feature), str(label)

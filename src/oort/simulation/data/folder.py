@@ -28,13 +28,23 @@ CURE = "write x.npy, y.npy, client.npy, test_x.npy and test_y.npy, or one .npz w
 def load(config: DataConfig, *, seed: int) -> PooledData:
     """The folder's samples, by its own clients or spread as the settings say."""
     folder = Path(str(config.path))
-    train, test, owner = _one_array(folder) if (folder / "x.npy").is_file() else _file_per_client(folder)
+    train, test, owner = (
+        _one_array(folder) if (folder / "x.npy").is_file() else _file_per_client(folder)
+    )
     _checked(train, folder)
     _checked(test, folder)
     if config.partition == "natural":
-        require(owner is not None, "data.partition", f"other than 'natural' without {folder / 'client.npy'}", "natural")
+        require(
+            owner is not None,
+            "data.partition",
+            f"other than 'natural' without {folder / 'client.npy'}",
+            "natural",
+        )
         index, start = by_owner(
-            np.asarray(owner), smallest_size=config.smallest_size, num_clients=config.clients, seed=seed
+            np.asarray(owner),
+            smallest_size=config.smallest_size,
+            num_clients=config.clients,
+            seed=seed,
         )
     else:
         share = np.bincount(train.y) / len(train)
@@ -80,6 +90,13 @@ def _array(path: Path) -> npt.NDArray[Any]:
 
 
 def _checked(samples: Samples, folder: Path) -> None:
-    whole = np.issubdtype(samples.y.dtype, np.integer) and (len(samples) == 0 or samples.y.min() >= 0)
+    whole = np.issubdtype(samples.y.dtype, np.integer) and (
+        len(samples) == 0 or samples.y.min() >= 0
+    )
     require(whole, f"labels in {folder}", "whole numbers from 0", samples.y.dtype.name)
-    require(len(samples.x) == len(samples.y) > 0, f"inputs in {folder}", "as many as labels, and some", len(samples.x))
+    require(
+        len(samples.x) == len(samples.y) > 0,
+        f"inputs in {folder}",
+        "as many as labels, and some",
+        len(samples.x),
+    )

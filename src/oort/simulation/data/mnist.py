@@ -34,7 +34,13 @@ WRITERS_CURE = (
 
 def load(config: DataConfig, *, seed: int) -> PooledData:
     """The images spread over clients."""
-    folder = Path(config.path) if config.path else FASHION_FOLDER if config.dataset == "fashion-mnist" else Path()
+    folder = (
+        Path(config.path)
+        if config.path
+        else FASHION_FOLDER
+        if config.dataset == "fashion-mnist"
+        else Path()
+    )
     train = _samples(folder, "train", config.dataset)
     test = _samples(folder, "t10k", config.dataset)
     if config.partition == "natural":
@@ -45,13 +51,24 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
             config.partition,
         )
         index, start = by_owner(
-            _writers(folder), smallest_size=config.smallest_size, num_clients=config.clients, seed=seed
+            _writers(folder),
+            smallest_size=config.smallest_size,
+            num_clients=config.clients,
+            seed=seed,
         )
     else:
-        counts = label_counts(config, np.bincount(train.y, minlength=10) / len(train), config.clients, seed=seed)
+        counts = label_counts(
+            config, np.bincount(train.y, minlength=10) / len(train), config.clients, seed=seed
+        )
         index, start = deal(train.y, counts, seed=seed)
     return PooledData(
-        config.dataset, train, test=test, index=index, start=start, encoding=Encoding(scale=1 / 255), num_classes=10
+        config.dataset,
+        train,
+        test=test,
+        index=index,
+        start=start,
+        encoding=Encoding(scale=1 / 255),
+        num_classes=10,
     )
 
 

@@ -37,7 +37,9 @@ def draw_sizes(config: DataConfig, num_clients: int, *, seed: int) -> Rows:
     if config.sizes == "equal":
         raw = np.full(num_clients, config.mean_size or USUAL_SIZE)
     elif config.sizes == "lognormal":
-        raw = (config.mean_size or USUAL_SIZE) * rng.lognormal(-(LOGNORMAL_SIGMA**2) / 2, LOGNORMAL_SIGMA, num_clients)
+        raw = (config.mean_size or USUAL_SIZE) * rng.lognormal(
+            -(LOGNORMAL_SIGMA**2) / 2, LOGNORMAL_SIGMA, num_clients
+        )
     elif config.sizes in table("client_sizes")["sizes"]:
         raw = at_quantile(table("client_sizes")["sizes"][config.sizes], rng.random(num_clients))
     else:
@@ -67,7 +69,9 @@ def label_counts(config: DataConfig, share: Floats, num_clients: int | None, *, 
     )
     count = num_clients or 100
     rng = generator_for(seed, 0, "label skew")
-    return _rounded(_label_shares(config, share, count, rng), draw_sizes(config, count, seed=seed), rng)
+    return _rounded(
+        _label_shares(config, share, count, rng), draw_sizes(config, count, seed=seed), rng
+    )
 
 
 def deal(labels: Integers, counts: Rows, *, seed: int) -> tuple[Rows, Rows]:
@@ -84,7 +88,12 @@ def deal(labels: Integers, counts: Rows, *, seed: int) -> tuple[Rows, Rows]:
         wanted = counts[:, label]
         if not wanted.any():
             continue
-        require(len(deck) > 0, "data.counts", f"zero for label {label}, of which there is no sample", int(wanted.sum()))
+        require(
+            len(deck) > 0,
+            "data.counts",
+            f"zero for label {label}, of which there is no sample",
+            int(wanted.sum()),
+        )
         owners.append(np.repeat(np.arange(len(counts)), wanted))
         rows.append(deck[np.arange(int(wanted.sum())) % len(deck)])
     owner, index = np.concatenate(owners), np.concatenate(rows)
@@ -92,7 +101,9 @@ def deal(labels: Integers, counts: Rows, *, seed: int) -> tuple[Rows, Rows]:
     return index[np.argsort(owner, kind="stable")], start.astype(np.int64)
 
 
-def by_owner(owner: Integers, *, smallest_size: int = 1, num_clients: int | None = None, seed: int = 0) -> tuple[Rows, Rows]:
+def by_owner(
+    owner: Integers, *, smallest_size: int = 1, num_clients: int | None = None, seed: int = 0
+) -> tuple[Rows, Rows]:
     """The natural partition: a client per id, those with too few samples left out.
 
     >>> index, start = by_owner(np.array([9, 4, 9, 9]), smallest_size=2)
@@ -102,7 +113,12 @@ def by_owner(owner: Integers, *, smallest_size: int = 1, num_clients: int | None
     _, client, sizes = np.unique(owner, return_inverse=True, return_counts=True)
     kept = np.flatnonzero(sizes >= smallest_size)
     if num_clients is not None:
-        require(num_clients <= len(kept), "data.clients", f"at most {len(kept)}, the number of natural clients", num_clients)
+        require(
+            num_clients <= len(kept),
+            "data.clients",
+            f"at most {len(kept)}, the number of natural clients",
+            num_clients,
+        )
         kept = np.sort(generator_for(seed, 0, "natural clients").permutation(kept)[:num_clients])
     order = np.argsort(client, kind="stable")
     order = order[np.isin(client[order], kept)]
@@ -132,7 +148,9 @@ def _rounded(shares: Floats, sizes: Rows, rng: np.random.Generator) -> Rows:
     return counts + (places < missing[:, None])
 
 
-def _from_matrix(config: DataConfig, num_labels: int, num_clients: int | None, *, seed: int) -> Rows:
+def _from_matrix(
+    config: DataConfig, num_labels: int, num_clients: int | None, *, seed: int
+) -> Rows:
     """Counts from a file: rows drawn from it where another number of clients is asked for."""
     path = Path(str(config.counts))
     try:
@@ -142,12 +160,23 @@ def _from_matrix(config: DataConfig, num_labels: int, num_clients: int | None, *
         message = f"data.counts must be an .npy matrix, or an .npz file with one named 'counts'; got {path}: {error}"
         raise ConfigError(message) from error
     fits = matrix.ndim == 2 and matrix.shape[1] >= num_labels and bool((matrix >= 0).all())
-    require(fits, "data.counts", f"a matrix of counts with {num_labels} columns or more", matrix.shape)
+    require(
+        fits, "data.counts", f"a matrix of counts with {num_labels} columns or more", matrix.shape
+    )
     matrix = matrix[:, np.argsort(-matrix.sum(axis=0), kind="stable")[:num_labels]]
     matrix = matrix[matrix.sum(axis=1) >= config.smallest_size]
-    require(len(matrix) > 0, "data.counts", f"a matrix with rows of {config.smallest_size} samples or more", str(path))
+    require(
+        len(matrix) > 0,
+        "data.counts",
+        f"a matrix with rows of {config.smallest_size} samples or more",
+        str(path),
+    )
     if num_clients is not None:
-        matrix = matrix[generator_for(seed, 0, "counts").choice(len(matrix), num_clients, replace=num_clients > len(matrix))]
+        matrix = matrix[
+            generator_for(seed, 0, "counts").choice(
+                len(matrix), num_clients, replace=num_clients > len(matrix)
+            )
+        ]
     return matrix
 
 

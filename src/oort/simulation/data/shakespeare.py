@@ -37,14 +37,20 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
         message = f"data.partition must be 'natural' for shakespeare, whose clients are roles; got {config.partition!r}"
         raise ConfigError(message)
     texts = [encoded(text) for text in _texts(_file(config))]
-    texts = [t for t in texts if len(t) * (1 - TEST_SHARE) >= config.context + config.smallest_size]
+    texts = [
+        t for t in texts if len(t) * (1 - TEST_SHARE) >= config.context + config.smallest_size
+    ]
     cuts = [int(len(t) * (1 - TEST_SHARE)) for t in texts]
     train = [windows(t[:cut], config.context) for t, cut in zip(texts, cuts, strict=True)]
     test = [windows(t[cut:], config.context) for t, cut in zip(texts, cuts, strict=True)]
     owner = np.repeat(np.arange(len(train)), [len(w) for w in train])
-    index, start = by_owner(owner, smallest_size=config.smallest_size, num_clients=config.clients, seed=seed)
+    index, start = by_owner(
+        owner, smallest_size=config.smallest_size, num_clients=config.clients, seed=seed
+    )
     held_out = np.concatenate(test)
-    rows = generator_for(seed, 0, "shakespeare test").permutation(len(held_out))[:MOST_TEST_SAMPLES]
+    rows = generator_for(seed, 0, "shakespeare test").permutation(len(held_out))[
+        :MOST_TEST_SAMPLES
+    ]
     return PooledData(
         "shakespeare",
         _split(np.concatenate(train)),
@@ -84,7 +90,9 @@ def _split(window: Integers) -> Samples:
 
 def _file(config: DataConfig) -> Path:
     root = os.environ.get("OORT_DATA")
-    folders = [Path(config.path)] if config.path else [Path(root) / "shakespeare"] if root else [Path()]
+    folders = (
+        [Path(config.path)] if config.path else [Path(root) / "shakespeare"] if root else [Path()]
+    )
     path = folders[0] / FILE
     if not path.is_file():
         missing_data("shakespeare", path, CURE)

@@ -32,7 +32,9 @@ class SyntheticData:
     sample_shape = (NUM_FEATURES,)
     encoding = Encoding()
 
-    def __init__(self, sizes: Rows, *, model_spread: float, feature_spread: float, seed: int) -> None:
+    def __init__(
+        self, sizes: Rows, *, model_spread: float, feature_spread: float, seed: int
+    ) -> None:
         self.sizes = sizes
         self._model_sd = np.sqrt(model_spread)
         self._feature_sd = np.sqrt(feature_spread)
@@ -47,7 +49,10 @@ class SyntheticData:
 
     def cohort(self, clients: Rows) -> Cohort:
         """The samples of these clients, generated now."""
-        drawn = [self._client(c, int(n)) for c, n in zip(clients.tolist(), self.sizes[clients], strict=True)]
+        drawn = [
+            self._client(c, int(n))
+            for c, n in zip(clients.tolist(), self.sizes[clients], strict=True)
+        ]
         start = np.concatenate([[0], np.cumsum(self.sizes[clients])]).astype(np.int64)
         pool = np.concatenate([x for x, _ in drawn])
         return Cohort(pool, np.arange(start[-1]), np.concatenate([y for _, y in drawn]), start)
@@ -67,10 +72,14 @@ class SyntheticData:
         rng = generator_for(self._seed, 0, "synthetic test")
         chosen = rng.choice(self.num_clients, min(TEST_CLIENTS, self.num_clients), replace=False)
         drawn = [self._client(int(c), TEST_SAMPLES, skip=int(self.sizes[c])) for c in chosen]
-        return Samples(np.concatenate([x for x, _ in drawn]), np.concatenate([y for _, y in drawn]))
+        return Samples(
+            np.concatenate([x for x, _ in drawn]), np.concatenate([y for _, y in drawn])
+        )
 
 
 def load(config: DataConfig, *, seed: int) -> SyntheticData:
     """Synthetic clients of the sizes that the settings describe."""
     sizes = draw_sizes(config, config.clients or USUAL_CLIENTS, seed=seed)
-    return SyntheticData(sizes, model_spread=config.model_spread, feature_spread=config.feature_spread, seed=seed)
+    return SyntheticData(
+        sizes, model_spread=config.model_spread, feature_spread=config.feature_spread, seed=seed
+    )

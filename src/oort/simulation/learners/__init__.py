@@ -33,5 +33,8 @@ def create(config: SimulationConfig, data: FederatedData) -> Learner:
     hidden = config.learner.hidden if config.learner.model == "mlp" else ()
     widths = (data.encoding.num_features(data.sample_shape), *hidden, data.num_classes)
     return NetworkLearner(
-        widths, encoding=data.encoding, learning_rate=config.learner.learning_rate, proximal=config.proximal
+        widths,
+        encoding=data.encoding,
+        learning_rate=config.learner.learning_rate,
+        proximal=config.proximal,
     )

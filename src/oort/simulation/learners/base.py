@@ -1,9 +1,9 @@
 """What every learner offers.
 
-    Params         a model: arrays by name
-    Chunk          some clients of a cohort: their samples, in the order in which they take them, and their weights
-    ChunkResult    the weighted sum of their updates, and what each would report
-    Learner        the interface
+Params         a model: arrays by name
+Chunk          some clients of a cohort: their samples, in the order in which they take them, and their weights
+ChunkResult    the weighted sum of their updates, and what each would report
+Learner        the interface
 """
 
 from __future__ import annotations

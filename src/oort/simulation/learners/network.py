@@ -30,7 +30,12 @@ class NetworkLearner:
     """
 
     def __init__(
-        self, widths: Sequence[int], *, encoding: Encoding, learning_rate: float, proximal: float = 0.0
+        self,
+        widths: Sequence[int],
+        *,
+        encoding: Encoding,
+        learning_rate: float,
+        proximal: float = 0.0,
     ) -> None:
         self._widths = tuple(widths)
         self._encoding = encoding
@@ -41,15 +46,21 @@ class NetworkLearner:
         """Zeros for softmax regression (its loss is convex), He's scaled normals for hidden layers."""
         rng = generator_for(seed, 0, "initial model")
         params: Params = {}
-        for layer, (inputs, outputs) in enumerate(zip(self._widths, self._widths[1:], strict=False)):
+        for layer, (inputs, outputs) in enumerate(
+            zip(self._widths, self._widths[1:], strict=False)
+        ):
             scale = np.sqrt(2.0 / inputs) if len(self._widths) > 2 else 0.0
-            params[f"w{layer}"] = (scale * rng.standard_normal((inputs, outputs))).astype(np.float32)
+            params[f"w{layer}"] = (scale * rng.standard_normal((inputs, outputs))).astype(
+                np.float32
+            )
             params[f"b{layer}"] = np.zeros(outputs, np.float32)
         return params
 
     def train(self, params: Params, pool: npt.NDArray[Any], chunk: Chunk) -> ChunkResult:
         """Train every client of the chunk from the same model."""
-        local = {name: np.repeat(value[None], len(chunk), axis=0) for name, value in params.items()}
+        local = {
+            name: np.repeat(value[None], len(chunk), axis=0) for name, value in params.items()
+        }
         squares, losses, seen = np.zeros((3, len(chunk)))
         steps = chunk.num_steps
         with np.errstate(all="ignore"):
@@ -118,11 +129,15 @@ def cross_entropy(logits: F4, y: Rows) -> tuple[F4, F4]:
     slope = likelihood / total
     chosen = np.take_along_axis(shifted, y[..., None], axis=-1)
     loss = (np.log(total) - chosen)[..., 0]
-    np.put_along_axis(slope, y[..., None], np.take_along_axis(slope, y[..., None], axis=-1) - 1, axis=-1)
+    np.put_along_axis(
+        slope, y[..., None], np.take_along_axis(slope, y[..., None], axis=-1) - 1, axis=-1
+    )
     return loss, slope
 
 
-def _result(given: Params, local: Params, weights: Floats, squares: Floats, losses: Floats, seen: Rows) -> ChunkResult:
+def _result(
+    given: Params, local: Params, weights: Floats, squares: Floats, losses: Floats, seen: Rows
+) -> ChunkResult:
     """Add up the updates of clients whose losses and parameters are finite."""
     finite = np.isfinite(squares)
     for value in local.values():
