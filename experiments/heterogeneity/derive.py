@@ -1,11 +1,11 @@
 """Derive the tables that the simulator ships from the traces in ``OORT_DATA``.
 
-Run ``python -m experiments.heterogeneity.derive`` where ``OORT_DATA`` points at the traces. What is shipped are
-quantiles and shares, never the traces themselves.
+Run ``python -m experiments.heterogeneity.derive`` where ``OORT_DATA`` points at the traces. What
+is shipped are quantiles and shares, never the traces themselves.
 
     devices.json         101 quantiles of compute time and of bandwidth over 51,496 phones
     client_sizes.json    101 quantiles of samples per client of four datasets
-    availability.json    when sessions of 3,400 phones begin, how many there are and how long they last
+    availability.json    when sessions of phones begin, how many there are, how long they last
 """
 
 from __future__ import annotations
@@ -53,16 +53,23 @@ def devices(root: Path) -> dict[str, Any]:
 
 def client_sizes(root: Path) -> dict[str, Any]:
     """Quantiles of samples per client."""
-    names = {"openimage": "openimg", "reddit": "reddit", "stackoverflow": "stackoverflow", "speech": "speech"}
-    sizes = {name: np.load(root / "client_sizes" / f"{file}_size.npy") for name, file in names.items()}
+    names = {
+        "openimage": "openimg",
+        "reddit": "reddit",
+        "stackoverflow": "stackoverflow",
+        "speech": "speech",
+    }
+    sizes = {
+        name: np.load(root / "client_sizes" / f"{file}_size.npy") for name, file in names.items()
+    }
     return {
-        "source": "Samples per client in the published Oort repository (SymbioticLab/Oort), Apache-2.0",
+        "source": "Samples per client in SymbioticLab/Oort's repository, Apache-2.0",
         "sizes": {name: quantiles(values) for name, values in sizes.items()},
     }
 
 
 def sessions(root: Path) -> dict[str, Intervals]:
-    """The FLASH sessions of every user, cleaned: sorted, merged over short gaps, short ones dropped."""
+    """The FLASH sessions of every user: sorted, merged over short gaps, short ones dropped."""
     path = root / "availability" / "flash_ready_loose.json.gz"
     with gzip.open(path, "rt") as stream:
         raw = json.load(stream)
@@ -71,16 +78,18 @@ def sessions(root: Path) -> dict[str, Intervals]:
 
 
 def availability(root: Path) -> dict[str, Any]:
-    """What the daily-cycle generator needs: starts per hour, sessions per day, lengths per hour."""
+    """What the daily cycle needs: starts per hour, sessions per day, lengths per hour."""
     users = sessions(root)
     observed = [[(s, e) for s, e in v if 0 <= s - OBSERVED_FROM_S < DAY_S] for v in users.values()]
     start_s = np.array([s for v in observed for s, _ in v])
     length_s = np.array([e - s for v in observed for s, e in v])
     hour = (start_s % DAY_S / 3600).astype(int)
     return {
-        "source": "FLASH device availability traces ('loose' readiness), about 3,450 phones, BSD-2-Clause",
+        "source": "FLASH availability traces (loose readiness), about 3,450 phones, BSD-2-Clause",
         "users": len(users),
-        "starts_per_hour": [round(float(v), 5) for v in np.bincount(hour, minlength=24) / len(hour)],
+        "starts_per_hour": [
+            round(float(v), 5) for v in np.bincount(hour, minlength=24) / len(hour)
+        ],
         "sessions_per_day": quantiles([len(v) for v in observed]),
         "length_s": [quantiles(length_s[hour == h], 0, LEVELS) for h in range(24)],
         "online_per_hour": [round(v, 5) for v in online_per_hour(list(users.values()))],
@@ -88,7 +97,7 @@ def availability(root: Path) -> dict[str, Any]:
 
 
 def online_per_hour(users: list[Intervals]) -> list[float]:
-    """The share of users that is online at the middle of each hour of the observed day, from midnight on."""
+    """The share of users online at the middle of each hour of the observed day, from midnight."""
     start_s = np.array([s for v in users for s, _ in v])
     end_s = np.array([e for v in users for _, e in v])
     share = {}

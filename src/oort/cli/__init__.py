@@ -1,9 +1,11 @@
 """The command line: ``oort COMMAND``.
 
-    demo       Oort beside random selection on a generated population
+    demo       a real model across simulated phones, Oort beside random selection
+    simulate   an experiment from a TOML file
+    report     pictures of runs and a page that opens offline
     inspect    what a saved selector knows
 
-    falling_losses    the world that the demo plays in
+    watching   what long commands share: progress bars, a Ctrl-C that stops at a good place
 
 A command is a module here with ``HELP``, ``add_arguments(parser)`` and ``run(arguments) -> int``;
 it is imported when it is asked for, so that ``oort --help`` needs none of what the commands need.
@@ -20,7 +22,9 @@ from typing import Any
 import oort
 
 COMMANDS = {
-    "demo": "Oort beside random selection on a generated population",
+    "demo": "a real model across simulated phones, Oort beside random selection",
+    "simulate": "an experiment from a TOML file, into a folder that it can go on from",
+    "report": "pictures of runs, and a page that opens offline",
     "inspect": "what a saved selector knows, as a readable table",
 }
 

@@ -1,7 +1,7 @@
 """What becomes of the cohort's mean update.
 
-fedavg     the mean itself, times the server's step (McMahan et al., AISTATS 2017); also FedProx's, whose proximal
-           term is the clients' business
+fedavg     the mean itself, times the server's step (McMahan et al., AISTATS 2017);
+           FedProx's too, whose proximal term is the clients' business
 fedadam    Adam on it, and
 fedyogi    Yogi on it (Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 2)
 """

@@ -1,11 +1,12 @@
 """When clients are online.
 
     AlwaysOn       everyone, always
-    DailyCycle     sessions generated per client and day: starts, numbers and lengths as in the FLASH traces
+    DailyCycle     sessions generated per client and day, as in the FLASH traces
     Trace          sessions from a file, folded onto whole days and repeated
 
-All answer the same three questions: who is online at a time, until when, and when somebody is next. Times are seconds
-since the simulation began; ``start_hour`` says what hour of the day that was.
+All answer the same three questions: who is online at a time, until when, and when somebody is
+next. Times are seconds since the simulation began; ``start_hour`` says what hour of the day that
+was.
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ class AlwaysOn:
 
 
 class DailyCycle:
-    """Sessions drawn per client and day so that the population shows the daily cycle of the FLASH traces.
+    """Sessions drawn per client and day: the population shows the FLASH traces' daily cycle.
 
-    How many sessions a client has per day is a trait that it keeps; when they begin and how long they last (by the
-    hour that they begin in) is drawn anew every day. A session that would begin within another follows it.
+    How many sessions a client has per day is a trait that it keeps; when they begin and how long
+    they last (by the hour that they begin in) is drawn anew every day. A session that would begin
+    within another follows it.
     """
 
     def __init__(self, num_clients: int, *, seed: int, start_hour: float = 0.0) -> None:
@@ -169,18 +171,21 @@ def create(config: AvailabilityConfig, num_clients: int, *, seed: int) -> Availa
 
 
 def read_trace(path: str | Path) -> list[list[tuple[float, float]]]:
-    """The sessions of each user of a FLASH (``{user: [[start, end], …]}``) or FedScale (``active``, ``inactive``) file.
+    """The sessions of each user of a trace file.
 
-    Sessions that end before they begin or lie more than a day before the start are dropped, as are users without any.
+    FLASH writes ``{user: [[start, end], …]}``, FedScale lists ``active`` and ``inactive`` times.
+
+    Sessions that end before they begin or lie more than a day before the start are dropped, as are
+    users without any.
     """
     file = Path(path)
     try:
-        opened = gzip.open(file, "rt") if file.suffix == ".gz" else file.open()
-        with opened as stream:
-            raw = json.load(stream)
+        content = file.read_bytes()
+        raw = json.loads(gzip.decompress(content) if file.suffix == ".gz" else content)
         users = [_sessions_of(entry) for entry in raw.values()]
     except (OSError, ValueError, AttributeError, TypeError, KeyError) as error:
-        message = f"{file}: availability.path must be a FLASH or FedScale availability file; got {error!r}"
+        wanted = "availability.path must be a FLASH or FedScale availability file"
+        message = f"{file}: {wanted}; got {error!r}"
         raise ConfigError(message) from error
     users = [u for u in users if u]
     if not users:
@@ -190,7 +195,7 @@ def read_trace(path: str | Path) -> list[list[tuple[float, float]]]:
 
 
 def _in_a_row(begin_s: Floats, length_s: Floats) -> tuple[Floats, Floats]:
-    """Begin and end of sessions sorted by begin, each moved to the end of the one before where they overlap."""
+    """Begin and end of sorted sessions, each moved to the end of the one before on overlap."""
     begin_s, end_s = begin_s.copy(), begin_s + length_s
     for slot in range(1, begin_s.shape[1]):
         begin_s[:, slot] = np.maximum(begin_s[:, slot], end_s[:, slot - 1])
@@ -200,7 +205,7 @@ def _in_a_row(begin_s: Floats, length_s: Floats) -> tuple[Floats, Floats]:
 
 def _sessions_of(entry: Any) -> list[tuple[float, float]]:
     if isinstance(entry, dict):
-        ends = sorted(entry["inactive"]) + [entry["finish_time"]]
+        ends = [*sorted(entry["inactive"]), entry["finish_time"]]
         pairs = [(s, next((e for e in ends if e > s), s)) for s in sorted(entry["active"])]
     else:
         pairs = [(s, e) for s, e in entry]

@@ -212,7 +212,7 @@ class LearnerConfig(Settings):
     hidden: tuple[int, ...] = setting(
         (64,), several(whole(1), "a list of layer widths"), "mlp: widths of hidden layers"
     )
-    model_settings: dict[str, Any] = setting({}, table(), "keyword arguments of a torch model")
+    model_settings: dict[str, Any] = setting(dict, table(), "keyword arguments of a torch model")
     learning_rate: float = setting(0.05, number(above=True), "of the client's gradient steps")
     batch_size: int = setting(32, whole(1), "samples per step")
     work: str = setting(
@@ -225,7 +225,7 @@ class LearnerConfig(Settings):
     cap_s: float | None = setting(
         None,
         maybe(number(above=True)),
-        "a round's time is capped: clients train on as much of their data as fits in it (at least one batch)",
+        "a capped round: clients train on as much of their data as fits (at least one batch)",
     )
     proximal: float | None = setting(
         None,
@@ -256,7 +256,7 @@ class ServerConfig(Settings):
     learning_rate: float | None = setting(
         None,
         maybe(number(above=True)),
-        "server's step; unset: 1 for the mean itself, 0.01 for fedyogi and fedadam",
+        "server's step; unset: 1, or 0.01 for fedyogi and fedadam",
     )
     beta1: float = setting(0.9, number(0, 1), "fedyogi, fedadam: memory of the first moment")
     beta2: float = setting(0.99, number(0, 1), "fedyogi, fedadam: memory of the second moment")
@@ -298,7 +298,7 @@ class EvaluationConfig(Settings):
     chosen_deviation: float | None = setting(
         None,
         maybe(number(0, 1, above=True)),
-        "also test on clients picked by the testing selector: deviation tolerated, as a share of the range",
+        "also test on clients picked by the testing selector: deviation, share of the range",
     )
 
 
@@ -344,7 +344,7 @@ class StrategyConfig(Settings):
     name: str | None = setting(
         None, maybe(text("a name")), "what reports call it; unset: its kind"
     )
-    settings: dict[str, Any] = setting({}, table(), "oort: settings of TrainingConfig")
+    settings: dict[str, Any] = setting(dict, table(), "oort: settings of TrainingConfig")
 
     @property
     def label(self) -> str:
@@ -356,7 +356,8 @@ class StrategyConfig(Settings):
 class SimulationConfig(Settings):
     """One experiment: a world, a job, and the strategies compared in it.
 
-    >>> config = SimulationConfig.from_dict({"data": {"clients": 200}, "strategies": [{"kind": "random"}]})
+    >>> strategies = [{"kind": "random"}]
+    >>> config = SimulationConfig.from_dict({"data": {"clients": 200}, "strategies": strategies})
     >>> config.data.clients, config.strategies[0].label, config.rounds.overcommit
     (200, 'random', 1.3)
     """
@@ -451,7 +452,8 @@ def load(path: str | Path) -> SimulationConfig:
     """The experiment that a TOML file describes; paths in it are relative to the file.
 
     Raises:
-        ConfigError: The file is missing, is not TOML, or holds a wrong setting. The message names the file, the key
+        ConfigError: The file is missing, is not TOML, or holds a wrong setting. The message names
+        the file, the key
             and what is allowed.
     """
     file = Path(path)

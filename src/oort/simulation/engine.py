@@ -247,7 +247,9 @@ class Job:
             np.where(trained.diverged, NOT_MEASURED, trained.mean_squared_loss).tolist(),
             strict=True,
         )
-        lost = zip(rows[ending.failed].tolist(), luck.drops_after_s[ending.failed].tolist())
+        lost = zip(
+            rows[ending.failed].tolist(), luck.drops_after_s[ending.failed].tolist(), strict=True
+        )
         parts = [_part(round_number, *values) for values in whole]
         parts += [_part(round_number, c, Outcome.FAILED.value, s) for c, s in lost]
         cut_off = rows[ending.unused].tolist()

@@ -1,4 +1,4 @@
-"""How good the model is: on a test set, on clients' own data, on clients that were chosen for it."""
+"""How good the model is: on a test set, on clients' own data, on clients chosen for it."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     InProcess    here, one chunk after the other
     OnRay        on Ray's workers (extra ``ray``), several chunks at a time
 
-Chunks, their order and the order in which results are added up are the same for both, so on one kind of CPU the
-results are the same too.
+Chunks, their order and the order in which results are added up are the same for both, so on one
+kind of CPU the results are the same too.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ def one_thread(config: SimulationConfig) -> AbstractContextManager[object]:
     """NumPy's matrix products on one thread while NumPy models are trained.
 
     They are small: a second thread gains nothing, stalls where the machine is busy, and makes the
-    order of additions, and so the last bits, depend on the number of cores. Where ``threadpoolctl``
-    (it comes with scikit-learn) is not installed, threads are left as they are.
+    order of additions, and so the last bits, depend on the number of cores. Where
+    ``threadpoolctl`` (it comes with scikit-learn) is not installed, threads are left as they are.
     """
     if config.learner.needs_torch:
         return nullcontext()

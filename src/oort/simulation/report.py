@@ -1,9 +1,9 @@
-"""What runs say: curves by strategy, time and rounds to an accuracy, and the speed-up between them.
+"""What runs say: curves, time and rounds to an accuracy, and the speed-up between strategies.
 
-    Curve          one strategy under one seed
-    read_runs      the curves in some runs' folders
-    time_to        when a curve first reaches an accuracy
-    Comparison     strategies beside a baseline, with the spread over seeds
+Curve          one strategy under one seed
+read_runs      the curves in some runs' folders
+time_to        when a curve first reaches an accuracy
+Comparison     strategies beside a baseline, with the spread over seeds
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def read_runs(paths: Sequence[str | Path]) -> list[Curve]:
 
 
 def time_to(curve: Curve, target: float) -> tuple[float, float]:
-    """Simulated hours and rounds until a test first reaches the target; infinite where none does."""
+    """Simulated hours and rounds until a test first reaches the target, or infinity."""
     rounds, clock_s, accuracy = curve.tested()
     reached = np.flatnonzero(accuracy >= target)
     if len(reached) == 0:
@@ -100,7 +100,10 @@ def compare(curves: Sequence[Curve], target: float, *, baseline: str | None = No
     names = list(dict.fromkeys(c.strategy for c in curves))
     base = baseline or ("random" if "random" in names else names[-1])
     base_hours = {(c.run, c.seed): time_to(c, target)[0] for c in curves if c.strategy == base}
-    return [_line(name, [c for c in curves if c.strategy == name], target, base_hours) for name in names]
+    return [
+        _line(name, [c for c in curves if c.strategy == name], target, base_hours)
+        for name in names
+    ]
 
 
 def _line(

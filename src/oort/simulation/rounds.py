@@ -38,7 +38,7 @@ def overcommitted(participants: int, overcommit: float) -> int:
 def close(
     duration_s: Floats, drops_after_s: Floats, *, wanted: int, deadline_s: float | None = None
 ) -> Ending:
-    """End a round: with the ``wanted``-th to finish, when nobody is left to wait for, or at the deadline.
+    """End a round: with the ``wanted``-th to finish, with nobody left, or at the deadline.
 
     Args:
         duration_s: When each selected client finishes, had it not dropped out.

@@ -6,7 +6,8 @@
     Settings          base of the sections of a simulation config; checks every field when built
     build             a section from the table of a TOML file, refusing keys that it does not have
 
-Messages name the key as it is written in the file: ``data.alpha must be a number above 0; got -1``.
+Messages name the key as it is written in the file: ``data.alpha must be a number above 0; got
+-1``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _Section = TypeVar("_Section", bound="Settings")
 
 
 class Rule(NamedTuple):
-    """What a setting must be: in words, and as a function that returns the value to keep or raises."""
+    """What a setting must be: in words, and as a function that gives what to keep or raises."""
 
     allowed: str
     accept: Callable[[Any], Any]
@@ -131,14 +132,14 @@ def table() -> Rule:
 def setting(default: Any, rule: Rule, doc: str) -> Any:
     """A field of a section: its default, what it must be, what it means."""
     metadata = {"rule": rule, "doc": doc}
-    if isinstance(default, dict):
+    if default is dict:
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """A section of a simulation config: every field is checked against its rule when the section is built."""
+    """A section of a simulation config: every field is checked against its rule when built."""
 
     section: ClassVar[str] = ""
 
@@ -173,7 +174,8 @@ def build(cls: type[_Section], values: Any) -> _Section:
     """A section from a table.
 
     Raises:
-        ConfigError: A key is unknown (the message offers the nearest one or lists all) or a value is wrong.
+        ConfigError: A key is unknown (the message offers the nearest one or lists all) or a value
+        is wrong.
     """
     require(isinstance(values, Mapping), cls.section or "the config", "a table", values)
     names = [f.name for f in fields(cls)]

@@ -1,7 +1,8 @@
 """Randomness that belongs to one client in one round.
 
-A counter-based generator is keyed by (seed, purpose, round, client): what a client draws does not depend on who else
-takes part, on the order in which clients are trained or on the machine that trains them.
+A counter-based generator is keyed by (seed, purpose, round, client): what a client draws does not
+depend on who else takes part, on the order in which clients are trained or on the machine that
+trains them.
 """
 
 from __future__ import annotations

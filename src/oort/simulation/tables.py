@@ -1,7 +1,7 @@
 """The figures that ship with Oort: what real devices, datasets and availability look like.
 
-Quantiles and shares derived from published traces (each file names its source); ``experiments/heterogeneity`` derives
-them again from the traces.
+Quantiles and shares derived from published traces (each file names its source);
+``experiments/heterogeneity`` derives them again from the traces.
 """
 
 from __future__ import annotations

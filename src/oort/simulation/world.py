@@ -1,7 +1,7 @@
 """Everything of a simulation that no strategy can change: data, devices, availability, learner.
 
-Strategies compared under one seed share one world, so that they meet the same clients with the same
-data, speed and luck.
+Strategies compared under one seed share one world, so that they meet the same clients with the
+same data, speed and luck.
 """
 
 from __future__ import annotations

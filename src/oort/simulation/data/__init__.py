@@ -1,10 +1,10 @@
 """Samples, and which client holds which of them.
 
-    base          FederatedData, what every dataset offers; PooledData, for those that fit in memory
-    partition     label skew and size skew                                       -> who holds what
+    base          FederatedData, what datasets offer; PooledData, for those that fit in memory
+    partition     label skew and size skew: who holds what
     corruption    flipped labels, on some clients or on all
     digits        8×8 images that come with scikit-learn: the demo
-    synthetic     FedProx's synthetic(α, β), generated per client when asked for: up to millions of clients
+    synthetic     FedProx's synthetic(α, β), generated per client when asked for
     idx           reader of the file format of MNIST
     mnist         MNIST, also by writer, and Fashion-MNIST
     shakespeare   next character, by role

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from oort.types import Floats, Integers, Rows
+from oort.types import Integers, Rows
 
 Array = npt.NDArray[Any]
 
@@ -45,7 +45,7 @@ class Encoding:
     num_tokens: int = 0  #: where above 0, stored values are numbers of tokens
 
     def dense(self, stored: Array) -> npt.NDArray[np.float32]:
-        """Inputs as vectors, for models that know nothing else: the last axis holds one sample's features."""
+        """Inputs as vectors: the last axis holds one sample's features."""
         if not self.num_tokens:
             flat = stored.reshape(*stored.shape[:2], -1).astype(np.float32)
             return flat if self.scale == 1.0 else flat * np.float32(self.scale)
@@ -62,9 +62,9 @@ class Encoding:
 class Cohort:
     """The samples of some clients.
 
-    Client ``j`` holds places ``start[j]`` to ``start[j + 1]``; the sample at a place has input ``pool[index[place]]``
-    and label ``labels[place]``. The pool is shared, labels are the client's own: the same image may be mislabelled by
-    one client alone.
+    Client ``j`` holds places ``start[j]`` to ``start[j + 1]``; the sample at a place has input
+    ``pool[index[place]]`` and label ``labels[place]``. The pool is shared, labels are the client's
+    own: the same image may be mislabelled by one client alone.
     """
 
     pool: Array
@@ -116,14 +116,15 @@ class FederatedData(Protocol):
         """The samples of these clients."""
 
     def label_counts(self) -> Rows | None:
-        """Samples of each client (row) and label (column); nothing where that would take generating them all."""
+        """Samples of each client (row) and label (column); nothing where that is not known."""
 
 
 class PooledData:
     """One pool in memory of which each client holds some rows.
 
     >>> pool = Samples(np.arange(6).reshape(6, 1), np.array([0, 0, 1, 1, 2, 2]))
-    >>> data = PooledData("six", pool, test=pool, index=np.array([0, 1, 2, 5]), start=np.array([0, 3, 4]))
+    >>> index, start = np.array([0, 1, 2, 5]), np.array([0, 3, 4])
+    >>> data = PooledData("six", pool, test=pool, index=index, start=start)
     >>> data.sizes.tolist(), data.cohort(np.array([1])).labels.tolist()
     ([3, 1], [2])
     """
@@ -178,7 +179,7 @@ class PooledData:
 
 
 def gathered(index: Rows, start: Rows, clients: Rows) -> tuple[Rows, Rows]:
-    """The parts of a list of lists that belong to these clients, one after the other, and where each begins.
+    """The parts of a list of lists that belong to these clients, and where each begins.
 
     >>> gathered(np.array([7, 8, 9]), np.array([0, 1, 3]), np.array([1, 0]))
     (array([8, 9, 7]), array([0, 2, 3]))
@@ -187,9 +188,3 @@ def gathered(index: Rows, start: Rows, clients: Rows) -> tuple[Rows, Rows]:
     begins = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     places = np.arange(begins[-1]) - np.repeat(begins[:-1] - start[clients], sizes)
     return index[places], begins
-
-
-def scores(values: Floats) -> Floats:
-    """Shares that sum to one; even where all are zero."""
-    total = float(np.sum(values))
-    return values / total if total > 0 else np.full(len(values), 1.0 / len(values))

@@ -1,4 +1,4 @@
-"""Clients whose labels are wrong (paper §7.2.3): all of them on some clients, or some of them on all."""
+"""Wrong labels (paper §7.2.3): all of them on some clients, or some of them on all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CorruptedData:
         ] = True
 
     def cohort(self, clients: Rows) -> Cohort:
-        """The samples of these clients, with the labels that they believe in; the same in every round."""
+        """The samples of these clients with the labels that they believe in, in every round."""
         cohort = self._data.cohort(clients)
         labels = cohort.labels.copy()
         for place, client in enumerate(clients.tolist()):

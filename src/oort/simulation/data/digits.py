@@ -1,7 +1,7 @@
 """The 8×8 handwritten digits that come with scikit-learn: 1,797 images, no download.
 
-Every fourth image is kept for testing. The rest is dealt to clients, who share images where there are more clients
-than images to go round.
+Every fourth image is kept for testing. The rest is dealt to clients, who share images where there
+are more clients than images to go round.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
         missing_extra("the digits dataset", "scikit-learn", "demo")
     images, labels = load_digits(return_X_y=True)
     is_test = np.arange(len(labels)) % TEST_EVERY == 0
-    x, y = images.astype(np.uint8), labels.astype(np.int64)
+    x, y = images.astype(np.uint8).reshape(-1, 8, 8), labels.astype(np.int64)
     share = np.bincount(y, minlength=10) / len(y)
     counts = label_counts(config, share, config.clients or USUAL_CLIENTS, seed=seed)
     pool = Samples(x[~is_test], y[~is_test])

@@ -1,7 +1,8 @@
 """A partition of ``flwr-datasets``: its partitioners, its datasets.
 
-With ``data.path`` the dataset is one saved by ``datasets`` (``save_to_disk``) with splits "train" and "test"; with
-``data.name`` it is fetched from the hub by ``flwr-datasets``. In Python, ``from_partitioner`` takes any partitioner.
+With ``data.path`` the dataset is one saved by ``datasets`` (``save_to_disk``) with splits "train"
+and "test"; with ``data.name`` it is fetched from the hub by ``flwr-datasets``. In Python,
+``from_partitioner`` takes any partitioner.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
 
 
 def from_partitioner(partitioner: Any, test: Any, *, name: str = "flower") -> PooledData:
-    """Any partitioner of ``flwr-datasets`` (its dataset set) as clients, with a test split beside it.
+    """Any partitioner of ``flwr-datasets`` (its dataset set) as clients, with a test split.
 
     Args:
         partitioner: Knows ``num_partitions`` and ``load_partition(i)``.

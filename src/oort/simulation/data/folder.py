@@ -1,10 +1,12 @@
 """Your own arrays, from a folder in one of two layouts.
 
     one file per client    ``NAME.npz`` with ``x`` and ``y`` for each client, and ``test.npz``
-    one array for all      ``x.npy``, ``y.npy``, ``client.npy`` (whose each sample is), ``test_x.npy``, ``test_y.npy``
+    one array for all      ``x.npy``, ``y.npy``, ``client.npy`` (whose each sample is),
+                           ``test_x.npy``, ``test_y.npy``
 
-Without ids (no ``client.npy``), ``data.partition`` says how samples spread over clients. Large arrays are mapped, not
-read. Labels are whole numbers from 0; inputs stored as bytes are scaled from 0–255 to 0–1.
+Without ids (no ``client.npy``), ``data.partition`` says how samples spread over clients. Large
+arrays are mapped, not read. Labels are whole numbers from 0; inputs stored as bytes are scaled
+from 0–255 to 0–1.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from oort.simulation.data.missing import missing_data
 from oort.simulation.data.partition import by_owner, deal, label_counts
 from oort.types import Rows
 
-CURE = "write x.npy, y.npy, client.npy, test_x.npy and test_y.npy, or one .npz with x and y per client and test.npz"
+CURE = (
+    "write x.npy, y.npy, client.npy, test_x.npy and test_y.npy, or one .npz with x and y for each "
+    "client and test.npz"
+)
 
 
 def load(config: DataConfig, *, seed: int) -> PooledData:

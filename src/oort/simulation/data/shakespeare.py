@@ -1,7 +1,8 @@
 """Shakespeare's plays, a client per role: predict the next character from the ones before.
 
-The file holds one JSON object per line: ``{"client": "play::ROLE", "text": …}``. The last tenth of every role's text
-is kept for testing, so that test and training know the same roles but not the same lines.
+The file holds one JSON object per line: ``{"client": "play::ROLE", "text": …}``. The last tenth of
+every role's text is kept for testing, so that test and training know the same roles but not the
+same lines.
 """
 
 from __future__ import annotations
@@ -22,19 +23,22 @@ from oort.simulation.data.partition import by_owner
 from oort.types import Integers, Rows
 
 FILE = "shakespeare_roles.jsonl.gz"
-ALPHABET = " abcdefghijklmnopqrstuvwxyz'-,.;:!?&\n"  #: capitals count as small letters; the last stands for the rest
+#: capitals count as small letters; the last stands for the rest
+ALPHABET = " abcdefghijklmnopqrstuvwxyz'-,.;:!?&\n"
 TEST_SHARE = 0.1
 MOST_TEST_SAMPLES = 10_000
 CURE = (
-    f"set data.path to a folder with {FILE}: one line {{'client': 'play::ROLE', 'text': '…'}} per role (the plays are in "
-    "the public domain: gutenberg.org/ebooks/100), or set OORT_DATA to the folder that holds shakespeare/"
+    f"set data.path to a folder with {FILE}, a line {{'client': 'play::ROLE', 'text': '…'}} per "
+    "role (the plays are in the public domain: gutenberg.org/ebooks/100), or set OORT_DATA to the "
+    "folder that holds shakespeare/"
 )
 
 
 def load(config: DataConfig, *, seed: int) -> PooledData:
     """Windows of characters, by role."""
     if config.partition != "natural":
-        message = f"data.partition must be 'natural' for shakespeare, whose clients are roles; got {config.partition!r}"
+        wanted = "data.partition must be 'natural' for shakespeare, whose clients are roles"
+        message = f"{wanted}; got {config.partition!r}"
         raise ConfigError(message)
     texts = [encoded(text) for text in _texts(_file(config))]
     texts = [
@@ -65,7 +69,7 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
 def encoded(text: str) -> Integers:
     """Characters as their places in the alphabet.
 
-    >>> encoded("Ab!\\u00e9").tolist()
+    >>> encoded("Ab!é").tolist()
     [1, 2, 33, 36]
     """
     places = {c: i for i, c in enumerate(ALPHABET)}

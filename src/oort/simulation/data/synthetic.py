@@ -1,9 +1,9 @@
 """FedProx's synthetic(α, β), generated per client when asked for.
 
-Every client has a model of its own and features of its own (Li et al., "Federated Optimization in Heterogeneous
-Networks", MLSys 2020, §5.1): W, b ~ N(u, 1) with u ~ N(0, α); v ~ N(B, 1) with B ~ N(0, β); x ~ N(v, Σ) with
-Σ_jj = j^−1.2; y = argmax(Wx + b). Nothing is held but the number of samples per client: a million and a half clients
-take a few megabytes.
+Every client has a model of its own and features of its own (Li et al., "Federated Optimization in
+Heterogeneous Networks", MLSys 2020, §5.1): W, b ~ N(u, 1) with u ~ N(0, α); v ~ N(B, 1) with B ~
+N(0, β); x ~ N(v, Σ) with Σ_jj = j^−1.2; y = argmax(Wx + b). Nothing is held but the number of
+samples per client: a million and a half clients take a few megabytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a cohort of clients does with its data, all at once.
 
-    base          Learner, what every learner offers; Chunk, what it is given; ChunkResult, what it gives back
+    base          Learner, the interface; Chunk, what it is given; ChunkResult, what it gives back
     plan          which samples a client takes in which step
     network       softmax regression and multi-layer perceptrons in plain NumPy
     modules       any ``torch.nn.Module``, with ``torch.func`` on CPU or CUDA

@@ -1,7 +1,7 @@
 """What every learner offers.
 
 Params         a model: arrays by name
-Chunk          some clients of a cohort: their samples, in the order in which they take them, and their weights
+Chunk          some clients of a cohort: samples in the order they take them, and weights
 ChunkResult    the weighted sum of their updates, and what each would report
 Learner        the interface
 """
@@ -23,9 +23,9 @@ Params: TypeAlias = dict[str, npt.NDArray[Any]]
 class Chunk:
     """Some clients of a cohort, trained together.
 
-    ``rows[c, s, b]`` is the row of the pool that client ``c`` takes as sample ``b`` of step ``s``, and ``labels`` its
-    label; −1 stands for no sample. Clients with more steps come first, so that those at work in a step are the first
-    few.
+    ``rows[c, s, b]`` is the row of the pool that client ``c`` takes as sample ``b`` of step ``s``,
+    and ``labels`` its label; −1 stands for no sample. Clients with more steps come first, so that
+    those at work in a step are the first few.
     """
 
     rows: Rows

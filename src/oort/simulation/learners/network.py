@@ -1,7 +1,7 @@
 """Softmax regression and multi-layer perceptrons in plain NumPy, a chunk of clients at once.
 
-Every array has the clients on its first axis: a step is a few matrix products, each over all of them. Layers are
-``relu(x @ w + b)``, the last one goes into a softmax with cross-entropy.
+Every array has the clients on its first axis: a step is a few matrix products, each over all of
+them. Layers are ``relu(x @ w + b)``, the last one goes into a softmax with cross-entropy.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NetworkLearner:
         self._proximal = np.float32(proximal)
 
     def initial(self, seed: int) -> Params:
-        """Zeros for softmax regression (its loss is convex), He's scaled normals for hidden layers."""
+        """Zeros for softmax regression (its loss is convex), scaled normals for hidden layers."""
         rng = generator_for(seed, 0, "initial model")
         params: Params = {}
         for layer, (inputs, outputs) in enumerate(

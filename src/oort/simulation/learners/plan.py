@@ -1,7 +1,7 @@
 """Which samples a client takes in which step.
 
-A client goes through its data in passes, each in a new random order; a step takes the next batch, the last one
-whatever is left. The order depends on seed, round and client alone.
+A client goes through its data in passes, each in a new random order; a step takes the next batch,
+the last one whatever is left. The order depends on seed, round and client alone.
 """
 
 from __future__ import annotations
