@@ -9,7 +9,7 @@ what a utility or a fairness function sees
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
@@ -176,6 +176,21 @@ class PickTable:
     duration_s: Floats
     participations: Integers
 
+    @classmethod
+    def plain(cls, how: str, duration_s: Floats, participations: Integers) -> PickTable:
+        """Picks that no score decided."""
+        nothing = np.full(duration_s.size, np.nan, np.float32)
+        return cls(
+            how=[how] * duration_s.size,
+            score=np.ones(duration_s.size, np.float32),
+            utility=nothing,
+            staleness=nothing,
+            speed=nothing,
+            fairness=nothing,
+            duration_s=duration_s,
+            participations=participations,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
@@ -190,13 +205,18 @@ class Selection:
     cutoff: float = float("nan")  #: scores from here up were admitted to the exploitation pool
     pool_size: int = 0  #: how many were
     mode: str = "guided"
-    table: PickTable | None = field(default=None, repr=False)
+    explain: Callable[[], PickTable] | None = field(default=None, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[ClientId]:
         return iter(self.participants)
 
     def __len__(self) -> int:
         return len(self.participants)
+
+    @cached_property
+    def table(self) -> PickTable | None:
+        """How each participant came to be picked, as arrays; worked out when first asked for."""
+        return None if self.explain is None else self.explain()
 
     def picked(self, how: str) -> list[ClientId]:
         """The participants picked in one way: "exploited", "explored", "filled" or "uniform"."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -122,7 +122,7 @@ class ClientIds:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> ClientIds:
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> ClientIds:
         """The ids that ``to_arrays`` gave."""
         ids = cls()
         text = arrays["id_text"].tobytes()

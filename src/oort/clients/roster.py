@@ -29,7 +29,7 @@ def rows_of(table: ClientTable, clients: Among) -> Rows:
     """
     rows = _rows_given(table, clients)
     if rows is None:
-        rows = table.find(checked_ids(clients))
+        rows = table.ids.find(checked_ids(clients))
         rows = rows[rows >= 0]
     return rows
 
@@ -44,7 +44,7 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
     if rows is not None:
         return rows
     ids = checked_ids(clients)
-    rows = table.find(ids)
+    rows = table.ids.find(ids)
     if (rows < 0).any():
         message = f"client {ids[int(np.argmin(rows))]!r:.80} is not known"
         raise UnknownClientError(message)
@@ -99,7 +99,8 @@ def register(
     if duration is not None:
         take = duration.there & unheard
         expected_s = np.minimum(duration.values[take], LARGEST_STORED).astype(np.float32)
-        table.set_durations(rows[take], expected_s)
+        with table.changing(np.unique(rows[take])):
+            table.duration_s[rows[take]] = expected_s
     return rows
 
 

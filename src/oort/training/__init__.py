@@ -6,6 +6,8 @@ One round flows through these modules in this order:
     eligibility   who may be picked at all     -> rows
     pacer         how patient the round is     -> preferred duration, seconds
     utility       what each row is worth       -> scores
+    scoring       the same for the whole table  -> scores, pool
+    candidates    who may reach the cut-off     -> rows remembered
     exploit       the known-good share         -> rows
     explore       the never-tried share        -> rows
 

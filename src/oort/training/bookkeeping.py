@@ -10,7 +10,7 @@ import os
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Self
 
@@ -74,7 +74,7 @@ class Decision:
     """What a strategy answers; nothing has changed yet."""
 
     rows: Rows
-    table: PickTable
+    explain: Callable[[], PickTable]  #: why, from copies of what was known then
     preferred_s: float = float("inf")
     epsilon: float = float("nan")
     cutoff: float = float("nan")
@@ -454,20 +454,8 @@ class BookkeepingSelector(ABC):
     def _plain_decision(self, rows: Rows, how: str) -> Decision:
         """A decision that no score made."""
         steps = self._book.pacer_steps
-        return Decision(rows=rows, table=self._plain_table(rows, how), pacer_steps=steps)
-
-    def _plain_table(self, rows: Rows, how: str) -> PickTable:
-        nothing = np.full(rows.size, np.nan, np.float32)
-        return PickTable(
-            how=[how] * rows.size,
-            score=np.ones(rows.size, np.float32),
-            utility=nothing,
-            staleness=nothing,
-            speed=nothing,
-            fairness=nothing,
-            duration_s=self._table.duration_s[rows],
-            participations=self._table.participations[rows],
-        )
+        known = (self._table.duration_s[rows], self._table.participations[rows])
+        return Decision(rows=rows, explain=lambda: PickTable.plain(how, *known), pacer_steps=steps)
 
     def _ready_rows(self, allowed: Mask | None) -> Rows:
         ready = (self._table.flags & READY) == READY
@@ -482,7 +470,7 @@ class BookkeepingSelector(ABC):
             self._book.pacer_steps = decision.pacer_steps
             if decision.history is not None:
                 self._book.take_history(decision.history)
-        self._table.count_participations(decision.rows, +1)
+        self._table.pick(decision.rows)
 
     def _question(
         self, wanted: int, among: Among | None, round_number: int | None, *, join: bool
@@ -520,14 +508,12 @@ class BookkeepingSelector(ABC):
             cutoff=decision.cutoff,
             pool_size=decision.pool_size,
             mode=self._mode,
-            table=decision.table,
+            explain=decision.explain,
         )
 
     def _nobody(self) -> Selection:
-        empty = self._plain_table(np.empty(0, np.int64), "uniform")
-        return Selection(
-            participants=[], round_number=self._book.round_number, mode=self._mode, table=empty
-        )
+        number = self._book.round_number
+        return Selection(participants=[], round_number=number, mode=self._mode)
 
     def _warn_stale(self, number: int, count: int) -> None:
         message = (

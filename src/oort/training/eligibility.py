@@ -2,50 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from oort.clients.columns import EXPLORED, READY, REMOVED, TRIED
-from oort.types import Floats, Integers, Mask, Rows
+from oort.types import Floats, Mask, Rows
 
-_CARE: Final = np.uint8(READY | TRIED | EXPLORED | REMOVED)
+CARE: Final = np.uint8(READY | TRIED | EXPLORED | REMOVED)
+UNTRIED_STATE: Final = np.uint8(READY)
+EXPLORED_STATE: Final = np.uint8(READY | TRIED | EXPLORED)
+PENDING_STATE: Final = np.uint8(READY | TRIED)
 
 
-@dataclass(frozen=True, slots=True)
 class Roles:
-    """The eligible clients, each in exactly one role; rows ascending."""
+    """The eligible clients, each in exactly one role, which its flags tell.
 
-    untried: Rows  #: never selected and never heard of
-    explored: Rows  #: have a utility
-    pending: Rows  #: selected, or failed, without a utility yet
-    removed: Rows  #: selected too often
+    untried     never selected and never heard of
+    explored    has a utility
+    pending     selected, or failed, without a utility yet
+    removed     selected too often
 
-    def __len__(self) -> int:
-        return self.untried.size + self.explored.size + self.pending.size + self.removed.size
-
-
-def roles(flags: Integers, allowed: Mask | None = None, too_slow: Mask | None = None) -> Roles:
-    """Sort the eligible rows into roles by their flags.
-
-    >>> present = READY
-    >>> flags = [present, present | TRIED | EXPLORED, present | TRIED, 0]
-    >>> roles(np.array(flags, np.uint8)).explored
-    array([1])
+    >>> flags = [READY, READY | TRIED | EXPLORED, READY | TRIED, 0, READY | TRIED | REMOVED]
+    >>> roles = Roles(np.array(flags, np.uint8))
+    >>> roles.rows_untried(), roles.rows_explored(), roles.rows_pending(), roles.rows_removed()
+    (array([0]), array([1]), array([2]), array([4]))
     """
-    state = flags & _CARE
-    if allowed is not None:
-        state = state * allowed
-    if too_slow is not None:
-        state = state * ~too_slow
-    removed = (state & (READY | REMOVED)) == (READY | REMOVED)
-    return Roles(
-        untried=np.flatnonzero(state == READY),
-        explored=np.flatnonzero(state == READY | TRIED | EXPLORED),
-        pending=np.flatnonzero(state == READY | TRIED),
-        removed=np.flatnonzero(removed),
-    )
+
+    def __init__(self, flags: npt.NDArray[np.uint8], allowed: Mask | None = None) -> None:
+        self.flags = flags
+        self.allowed = allowed
+
+    def rows_untried(self) -> Rows:
+        """Rows of clients that were never selected and never heard of, ascending."""
+        return self._rows(UNTRIED_STATE)
+
+    def rows_explored(self) -> Rows:
+        """Rows of clients that have a utility, ascending."""
+        return self._rows(EXPLORED_STATE)
+
+    def rows_pending(self) -> Rows:
+        """Rows of clients that were selected, or failed, and have no utility yet."""
+        return self._rows(PENDING_STATE)
+
+    def rows_removed(self) -> Rows:
+        """Rows of clients that were selected too often."""
+        over = np.uint8(READY | REMOVED)
+        return self._where((self.flags & over) == over)
+
+    def is_untried(self, rows: Rows) -> Mask:
+        """Which of these rows are eligible and untried."""
+        return self._is(rows, UNTRIED_STATE)
+
+    def is_explored(self, rows: Rows) -> Mask:
+        """Which of these rows are eligible and explored."""
+        return self._is(rows, EXPLORED_STATE)
+
+    def _is(self, rows: Rows, state: np.uint8) -> Mask:
+        fits = (self.flags[rows] & CARE) == state
+        return np.asarray(fits if self.allowed is None else fits & self.allowed[rows])
+
+    def _rows(self, state: np.uint8) -> Rows:
+        return self._where((self.flags & CARE) == state)
+
+    def _where(self, mask: Mask) -> Rows:
+        return np.flatnonzero(mask if self.allowed is None else mask & self.allowed)
 
 
 def slower_than(duration_s: Floats, preferred_s: float) -> Mask:
@@ -55,4 +77,4 @@ def slower_than(duration_s: Floats, preferred_s: float) -> Mask:
     [False, False, True]
     """
     with np.errstate(invalid="ignore"):
-        return duration_s > duration_s.dtype.type(preferred_s)
+        return np.asarray(duration_s > duration_s.dtype.type(preferred_s))

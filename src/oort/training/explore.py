@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from oort.kernels import arrays
-from oort.types import Floats, Rows
+from oort.types import Floats, Mask, Rows
 
-_FASTEST_S: Final = 1e-6  # durations below count as this: a speed has to be finite
+FASTEST_S: Final = 1e-6  # durations below count as this: a speed has to be finite
 
 
 def rate(round_number: int, *, start: float, decay: float, minimum: float) -> float:
     """The paper's ε: decayed once per round opened before, never below the minimum.
 
-    >>> rate(1, start=0.9, decay=0.98, minimum=0.2), rate(500, start=0.9, decay=0.98, minimum=0.2)
+    >>> settings = {"start": 0.9, "decay": 0.98, "minimum": 0.2}
+    >>> rate(1, **settings), rate(500, **settings)
     (0.9, 0.2)
     """
     return max(minimum, start * decay ** (round_number - 1))
@@ -33,29 +35,42 @@ def quota(epsilon: float, wanted: int, luck: float) -> int:
     return min(wanted, math.floor(epsilon * wanted + luck))
 
 
-def shares(wanted: int, to_explore: int, *, untried: int, explored: int) -> tuple[int, int]:
-    """How many come from exploration and from exploitation, each filling what the other cannot.
+def expected_speed(duration_s: Floats, typical_s: float) -> Floats:
+    """Speed as 1/duration, taking what is typical for those of whom nothing is expected.
 
-    >>> shares(10, 9, untried=4, explored=100)
-    (4, 6)
+    >>> expected_speed(np.array([2.0, np.nan, 4.0]), typical_s=4.0)
+    array([0.5 , 0.25, 0.25])
     """
-    from_explored = min(wanted - to_explore, explored)
-    from_untried = min(wanted - from_explored, untried)
-    return from_untried, min(wanted - from_untried, explored)
+    filled = np.where(np.isnan(duration_s), typical_s, duration_s)
+    return np.asarray(1.0 / np.maximum(filled, FASTEST_S, dtype=np.float64))
 
 
-def expected_speed(duration_s: Floats) -> Floats:
-    """Speed as 1/duration; the median of the known ones where unknown, even if none is known.
+def sample(
+    duration_s: Floats,
+    is_untried: Callable[[Rows], Mask],
+    everyone: Callable[[], Rows],
+    *,
+    num_untried: int,
+    expected_s: tuple[float, float] | None,
+    wanted: int,
+    generator: np.random.Generator,
+) -> Rows:
+    """Draw untried clients, without replacement, in proportion to their expected speed.
 
-    >>> expected_speed(np.array([2.0, np.nan, 4.0, 5.0]))
-    array([0.5 , 0.25, 0.25, 0.2 ])
+    ``expected_s`` is the lowest and the typical duration expected of the untried: evenly, where
+    nothing is expected of anyone.
     """
-    known = duration_s[~np.isnan(duration_s)]
-    typical = arrays.lower_quantile(known, 0.5) if known.size else 1.0
-    filled = np.where(np.isnan(duration_s), typical, duration_s)
-    return 1.0 / np.maximum(filled, _FASTEST_S)
+    lowest_s, typical_s = expected_s or (1.0, 1.0)
 
+    def weight(rows: Rows) -> Floats:
+        return expected_speed(duration_s[rows], typical_s) * is_untried(rows)
 
-def sample(rows: Rows, speed: Floats, wanted: int, generator: np.random.Generator) -> Rows:
-    """Draw without replacement in proportion to expected speed."""
-    return rows[arrays.race(speed, wanted, generator)]
+    return arrays.draw(
+        weight,
+        duration_s.size,
+        highest=1.0 / max(lowest_s, FASTEST_S),
+        entrants=num_untried,
+        everyone=everyone,
+        wanted=wanted,
+        generator=generator,
+    )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oort.clients.columns import LARGEST_STORED
+from oort.clients.columns import EXPLORED, LARGEST_STORED
 from oort.clients.ids import checked_id
 from oort.clients.table import ClientTable
 from oort.errors import InvalidClientIdError
@@ -29,13 +29,13 @@ from oort.types import Rows, UpdateResult
 def find_reporters(table: ClientTable, clients: Sequence[Any], reports: Reports) -> Rows:
     """The row of every reporter, −1 where unknown; what is no id is rejected."""
     try:
-        return table.find([checked_id(client) for client in clients])
+        return table.ids.find([checked_id(client) for client in clients])
     except InvalidClientIdError:
         pass
     rows = np.full(len(clients), -1, np.int64)
     for place, client in enumerate(clients):
         try:
-            rows[place] = table.find([checked_id(client)])[0]
+            rows[place] = table.ids.find([checked_id(client)])[0]
         except InvalidClientIdError:
             here = np.arange(len(clients)) == place
             shape = "a string or an integer from -2**63 to 2**64-1"
@@ -85,6 +85,13 @@ def _apply(
     table: ClientTable, book: RoundBook, number: int, rows: Rows, reports: Reports, places: Rows
 ) -> None:
     """Write reports of distinct rows into the columns."""
+    with table.changing(rows):
+        _write(table, book, number, rows, reports, places)
+
+
+def _write(
+    table: ClientTable, book: RoundBook, number: int, rows: Rows, reports: Reports, places: Rows
+) -> None:
     outcome = reports.outcome[places]
     completed = outcome == COMPLETED
     selected = np.isin(rows, book.cohort(number))
@@ -95,13 +102,14 @@ def _apply(
     duration_s = _stored(reports.duration_s[places])
     at_least = np.where(completed, duration_s, np.fmax(table.duration_s[rows], duration_s))
     timed = ~np.isnan(duration_s)
-    table.set_durations(rows[timed], at_least[timed])
+    table.duration_s[rows[timed]] = at_least[timed]
 
     num_samples = reports.num_samples[places]
     table.num_samples[rows[num_samples >= 0]] = num_samples[num_samples >= 0]
     if completed.any():
         utility = _stored(reports.utility[places][completed])
-        table.set_utilities(rows[completed], utility)
+        table.utility[rows[completed]] = utility
+        table.flags[rows[completed]] |= EXPLORED
         book.unfolded.append((number, rows[completed], utility))
         _keep_sketches(table, rows[completed], reports, places[completed])
 

@@ -1,18 +1,18 @@
 """Algorithm 1 of the paper: guided participant selection for training.
 
-Reads top to bottom like the paper; every line hands its result to the next. State changes
-elsewhere, in one place, after the decision (``BookkeepingSelector.select``).
+``GuidedSelector._decide`` reads top to bottom like the paper; every line hands its result to the
+next. State changes elsewhere, in one place, after the decision.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from oort.clients.columns import EXPLORED, PRESENT
 from oort.config import TrainingConfig
@@ -20,29 +20,13 @@ from oort.errors import ConfigWarning
 from oort.kernels import arrays
 from oort.training import eligibility, exploit, explore, pacer, utility
 from oort.training.bookkeeping import BookkeepingSelector, Decision, Question
+from oort.training.candidates import Candidates
 from oort.training.eligibility import Roles
+from oort.training.exploit import Pool
 from oort.training.rounds import History
-from oort.training.utility import Scale, Single
-from oort.types import PickTable, Rows
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Scores of some rows, and the parts they are made of."""
-
-    utility: Single
-    staleness: Single
-    speed: Single
-    fairness: Single
-    score: Single
-
-
-@dataclass(frozen=True, slots=True)
-class Explored:
-    """The rows that have a utility, and what each is worth before clipping."""
-
-    rows: Rows
-    worth: Single
+from oort.training.scoring import Scoring
+from oort.training.utility import Scale
+from oort.types import Mask, PickTable, Rows
 
 
 class GuidedSelector(BookkeepingSelector):
@@ -54,48 +38,59 @@ class GuidedSelector(BookkeepingSelector):
         super().__init__(config)
         self._measure = utility.utility_named(self._config.utility)
         self._fairness = utility.fairness_named(self._config.fairness)
+        self._candidates = Candidates()
+        self._table.on_change = self._candidates.note
+
+    def _restore(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super()._restore(meta, arrays)
+        self._candidates = Candidates()
+        self._table.on_change = self._candidates.note
 
     def _decide(self, question: Question) -> Decision:
         """One round of Algorithm 1."""
-        config, book = self._config, self._book
-        explored = self._explored(question.round_number)
-        scale = self._scale(explored)
-        history = book.folded(float(scale.cap))
+        config, wanted = self._config, question.wanted
+        worth, scale = self._worth(question.round_number)
+        history = self._book.folded(float(scale.cap))
         steps = self._pacer_steps(question, history)
-        preferred_s = self._preferred_s(question.wanted, explored, steps)
+        preferred_s = self._preferred_s(wanted, steps)
 
-        roles = self._roles(question, preferred_s)
+        roles = Roles(self._table.flags, self._allowed(question, preferred_s))
         epsilon = explore.rate(
             question.round_number,
             start=config.exploration.start,
             decay=config.exploration.decay,
             minimum=config.exploration.minimum,
         )
+        scoring = Scoring(
+            table=self._table,
+            roles=roles,
+            worth=worth,
+            scale=scale,
+            preferred_s=preferred_s,
+            round_number=question.round_number,
+            config=config,
+            fairness=self._fairness,
+        )
         generator = question.generator(config.seed, "select")
-        quota = explore.quota(epsilon, question.wanted, float(generator.random()))
-        num_explore, num_exploit = explore.shares(
-            question.wanted, quota, untried=roles.untried.size, explored=roles.explored.size
-        )
+        quota = explore.quota(epsilon, wanted, float(generator.random()))
+        expected_s = self._table.statistics.expected_duration_s()
 
-        scores = self._scores(roles.explored, explored, scale, preferred_s, question.round_number)
-        pool = (
-            exploit.admit(roles.explored, scores.score, num_exploit, config.cutoff)
-            if num_exploit
-            else None
-        )
-        exploited = exploit.sample(pool, num_exploit, generator) if pool else roles.explored[:0]
-        speed = explore.expected_speed(self._table.duration_s[roles.untried])
-        tried = explore.sample(roles.untried, speed, num_explore, generator)
-        rest = question.wanted - num_exploit - num_explore
-        filled = _fill(rest, roles, generator)
+        pool = scoring.pool(wanted - quota, self._candidates)
+        num_exploit = min(wanted - quota, len(pool))
+        tried = self._explore(roles, wanted - num_exploit, expected_s, generator)
+        if tried.size < wanted - num_exploit and num_exploit == wanted - quota:
+            pool = scoring.pool(wanted - tried.size, self._candidates)
+            num_exploit = min(wanted - tried.size, len(pool))
+        exploited = exploit.sample(pool, num_exploit, generator) if num_exploit else pool.rows
+        filled = _fill(wanted - exploited.size - tried.size, roles, generator)
 
         return Decision(
             rows=np.concatenate([exploited, tried, filled]),
-            table=self._why(roles, scores, exploited, tried, filled),
+            explain=self._why(scoring, pool, exploited, (tried, filled), expected_s),
             preferred_s=preferred_s,
             epsilon=epsilon,
-            cutoff=pool.cutoff if pool else float("nan"),
-            pool_size=pool.rows.size if pool else 0,
+            cutoff=pool.cutoff,
+            pool_size=len(pool),
             pacer_steps=steps,
             history=None if question.draw else history,
         )
@@ -110,21 +105,19 @@ class GuidedSelector(BookkeepingSelector):
 
     # The steps, applied to the table
 
-    def _explored(self, round_number: int) -> Explored:
-        rows = self._table.rows_with(PRESENT | EXPLORED, PRESENT | EXPLORED)
+    def _worth(self, round_number: int) -> tuple[utility.Single, Scale]:
+        """What everyone's data is worth before clipping, and how it is clipped and scaled."""
+        table, clip = self._table, self._config.clip_quantile
         if self._measure.function is None:
-            return Explored(rows, self._table.utility[rows])
-        columns = self._table.view(rows, round_number)
-        return Explored(
-            rows,
-            utility.evaluated(self._measure.function, columns, f"utility '{self._measure.name}'"),
-        )
-
-    def _scale(self, explored: Explored) -> Scale:
-        if not explored.rows.size:
-            return Scale.between(0.0, 0.0)
-        cap = arrays.lower_quantile(explored.worth, self._config.clip_quantile)
-        return Scale.between(float(explored.worth.min()), cap)
+            return table.utility, Scale.between(*table.statistics.utility_range(clip))
+        rows = table.rows_with(PRESENT | EXPLORED, PRESENT | EXPLORED)
+        what = f"utility '{self._measure.name}'"
+        values = utility.evaluated(self._measure.function, table.view(rows, round_number), what)
+        worth = np.zeros(table.num_rows, np.float32)
+        worth[rows] = values
+        if not values.size:
+            return worth, Scale.between(0.0, 0.0)
+        return worth, Scale.between(float(values.min()), arrays.lower_quantile(values, clip))
 
     def _pacer_steps(self, question: Question, history: History) -> int:
         window, steps = self._config.pacer.window, self._book.pacer_steps
@@ -133,73 +126,83 @@ class GuidedSelector(BookkeepingSelector):
             return steps + pacer.utility_fell(history, question.round_number, window)
         return steps
 
-    def _preferred_s(self, wanted: int, explored: Explored, steps: int) -> float:
+    def _preferred_s(self, wanted: int, steps: int) -> float:
         """T: fixed, so many seconds a step, or a quantile of the explored durations."""
         settings = self._config.pacer
         if settings.preferred_s is not None:
             return settings.preferred_s
         if settings.step_s is not None:
             return settings.step_s * steps
-        durations = self._table.duration_s[explored.rows]
-        durations = durations[~np.isnan(durations)]
-        if not durations.size:
-            return float("inf")
         step = pacer.quantile_step(
             window=settings.window,
             wanted=wanted,
             num_clients=self._table.num_present,
             smallest=settings.smallest_step,
         )
-        return arrays.lower_quantile(durations, min(1.0, steps * step))
+        quantile_s = self._table.statistics.explored_duration_s(min(1.0, steps * step))
+        return float("inf") if quantile_s is None else quantile_s
 
-    def _roles(self, question: Question, preferred_s: float) -> Roles:
-        too_slow = None
-        if np.isinf(self._config.alpha):
-            too_slow = eligibility.slower_than(self._table.duration_s, preferred_s)
-        return eligibility.roles(self._table.flags, question.allowed, too_slow)
+    def _allowed(self, question: Question, preferred_s: float) -> Mask | None:
+        """Who may be picked: with an infinite α, only those who are not known to be too slow."""
+        if not np.isinf(self._config.alpha):
+            return question.allowed
+        in_time = ~eligibility.slower_than(self._table.duration_s, preferred_s)
+        return in_time if question.allowed is None else in_time & question.allowed
 
-    def _scores(
-        self, rows: Rows, explored: Explored, scale: Scale, preferred_s: float, round_number: int
-    ) -> Scores:
-        config, table = self._config, self._table
-        worth = explored.worth[np.searchsorted(explored.rows, rows)]
-        scaled = utility.scaled_utility(worth, scale)
-        bonus = utility.staleness_bonus(
-            table.last_round[rows], round_number=round_number, weight=config.staleness
+    def _explore(
+        self,
+        roles: Roles,
+        wanted: int,
+        expected_s: tuple[float, float] | None,
+        generator: np.random.Generator,
+    ) -> Rows:
+        """Untried clients: as many as wanted, or all there are."""
+        if wanted == 0:
+            return np.empty(0, np.int64)
+        return explore.sample(
+            self._table.duration_s,
+            roles.is_untried,
+            roles.rows_untried,
+            num_untried=self._table.statistics.num_untried,
+            expected_s=expected_s,
+            wanted=wanted,
+            generator=generator,
         )
-        speed = utility.slowness_penalty(
-            table.duration_s[rows], preferred_s=preferred_s, alpha=config.alpha
-        )
-        score = (scaled + bonus) * speed
-        fair = np.full(rows.size, np.nan, np.float32)
-        if config.fairness_weight > 0 and rows.size:
-            what = f"fairness '{config.fairness}'"
-            fair = utility.to_unit_range(
-                utility.evaluated(self._fairness, table.view(rows, round_number), what)
-            )
-            score = utility.blended(score, fair, config.fairness_weight)
-        return Scores(scaled, bonus, speed, fair, score)
 
     def _why(
-        self, roles: Roles, scores: Scores, exploited: Rows, tried: Rows, filled: Rows
-    ) -> PickTable:
-        """The parts of each pick's score, in the order of the participants."""
-        places = np.searchsorted(roles.explored, exploited)
-        others = np.full(tried.size + filled.size, np.nan, np.float32)
-        rows = np.concatenate([exploited, tried, filled])
-        speeds = 1.0 / np.maximum(self._table.duration_s[rows[exploited.size :]], 1e-6)
-        return PickTable(
-            how=["exploited"] * exploited.size
-            + ["explored"] * tried.size
-            + ["filled"] * filled.size,
-            score=np.concatenate([scores.score[places], np.where(np.isnan(speeds), 1.0, speeds)]),
-            utility=np.concatenate([scores.utility[places], others]),
-            staleness=np.concatenate([scores.staleness[places], others]),
-            speed=np.concatenate([scores.speed[places], others]),
-            fairness=np.concatenate([scores.fairness[places], others]),
-            duration_s=self._table.duration_s[rows],
-            participations=self._table.participations[rows],
-        )
+        self,
+        scoring: Scoring,
+        pool: Pool,
+        exploited: Rows,
+        others: Sequence[Rows],
+        expected_s: tuple[float, float] | None,
+    ) -> Callable[[], PickTable]:
+        """What explains each pick, in the order of the participants, once somebody asks."""
+        rows = np.concatenate([exploited, *others])
+        known = scoring.copy_of(exploited)
+        scores = pool.scores[pool.rows.searchsorted(exploited)]
+        duration_s, counts = self._table.duration_s[rows], self._table.participations[rows]
+        tried, filled = (part.size for part in others)
+
+        def explain() -> PickTable:
+            parts = known.parts()
+            nothing = np.full(tried + filled, np.nan, np.float32)
+            _, typical_s = expected_s or (1.0, 1.0)
+            until = exploited.size + tried
+            speeds = explore.expected_speed(duration_s[exploited.size : until], typical_s)
+            how = [("exploited", exploited.size), ("explored", tried), ("filled", filled)]
+            return PickTable(
+                how=[name for name, count in how for _ in range(count)],
+                score=np.concatenate([scores, speeds, np.ones(filled)]),
+                utility=np.concatenate([parts.utility, nothing]),
+                staleness=np.concatenate([parts.staleness, nothing]),
+                speed=np.concatenate([parts.speed, nothing]),
+                fairness=np.concatenate([parts.fairness, nothing]),
+                duration_s=duration_s,
+                participations=counts,
+            )
+
+        return explain
 
     def _warn_if_everyone_will_be_removed(self, wanted: int) -> None:
         limit, rounds = self._config.max_participations, self._config.planned_rounds
@@ -215,9 +218,11 @@ class GuidedSelector(BookkeepingSelector):
 
 def _fill(wanted: int, roles: Roles, generator: np.random.Generator) -> Rows:
     """Pending clients, then removed ones, evenly: only when nobody else is left."""
-    filled = [roles.untried[:0]]
-    for rows in (roles.pending, roles.removed):
-        count = min(wanted - sum(f.size for f in filled), rows.size)
+    filled: list[Rows] = [np.empty(0, np.int64)]
+    for rows_of in (roles.rows_pending, roles.rows_removed):
+        short = wanted - sum(rows.size for rows in filled)
+        rows = rows_of() if short > 0 else filled[0]
+        count = min(short, rows.size)
         if count > 0:
             filled.append(rows[generator.choice(rows.size, count, replace=False)])
     return np.concatenate(filled)

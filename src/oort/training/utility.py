@@ -140,8 +140,17 @@ def staleness_bonus(last_round: Integers, *, round_number: int, weight: float) -
     >>> staleness_bonus(np.array([1, 100]), round_number=100, weight=0.1)
     array([0.678..., 0.0678...], dtype=float32)
     """
-    uncertainty = np.float32(weight * math.log(max(round_number, 1)))
-    return np.asarray(np.sqrt(uncertainty / np.maximum(last_round, 1).astype(np.float32)))
+    heard = np.maximum(last_round, 1).astype(np.float32)
+    return np.asarray(np.sqrt(uncertainty(round_number, weight) / heard))
+
+
+def uncertainty(round_number: int, weight: float) -> np.float32:
+    """W · ln R: what the staleness bonus of a round is made of.
+
+    >>> float(uncertainty(1, 0.1))
+    0.0
+    """
+    return np.float32(weight * math.log(max(round_number, 1)))
 
 
 def slowness_penalty(duration_s: Floats, *, preferred_s: float, alpha: float) -> Single:
