@@ -118,7 +118,10 @@ def test_every_strategy_is_told_the_same_of_clients_speed(recorder_kind: str, hi
 
 @pytest.mark.parametrize("kind", ["oort", "random", "round-robin"])
 def test_histories_are_the_same_bit_for_bit_from_config_and_seed(kind: str) -> None:
-    sections = {"devices": {"dropout_rate": 0.1}, "availability": {"kind": "daily"}}
+    sections: dict[str, Any] = {
+        "devices": {"dropout_rate": 0.1},
+        "availability": {"kind": "daily"},
+    }
     first, second = (play(kind, **sections, data={"clients": 400}) for _ in range(2))
     assert [repr(r.record) for r in first] == [repr(r.record) for r in second]
     assert [repr(r.participations) for r in first] == [repr(r.participations) for r in second]
@@ -181,13 +184,20 @@ def test_one_diverging_client_does_not_cost_the_others_their_round() -> None:
 
 def test_who_goes_offline_in_mid_round_fails() -> None:
     slow = {"transfer_mb": 2000.0}
-    sections = {"availability": {"kind": "daily"}, "devices": slow, "data": {"clients": 500}}
+    sections: dict[str, Any] = {
+        "availability": {"kind": "daily"},
+        "devices": slow,
+        "data": {"clients": 500},
+    }
     results = play("random", **sections)
     assert sum(r.record.failed for r in results) > 0
 
 
 def test_a_round_waits_until_enough_clients_are_online() -> None:
-    sections = {"availability": {"kind": "daily", "start_hour": 12}, "data": {"clients": 300}}
+    sections: dict[str, Any] = {
+        "availability": {"kind": "daily", "start_hour": 12},
+        "data": {"clients": 300},
+    }
     results = play("random", rounds={"least_online": 45, "count": 2}, **sections)
     assert results[0].record.online >= 45
     assert results[0].record.waited_s > 0
@@ -195,7 +205,9 @@ def test_a_round_waits_until_enough_clients_are_online() -> None:
 
 
 def test_a_job_that_can_never_begin_says_so() -> None:
-    with pytest.raises(ConfigError, match="availability must let at least 60 clients be selected"):
+    with pytest.raises(
+        ConfigError, match=r"availability must let at least 60 clients be selected"
+    ):
         play(availability={"kind": "daily"}, rounds={"least_online": 60})
 
 
@@ -248,11 +260,11 @@ def test_bytes_count_the_model_down_to_all_and_up_from_those_used() -> None:
 
 def test_a_strategys_settings_are_checked() -> None:
     strategy = StrategyConfig(kind="oort", settings={"alfa": 1})
-    with pytest.raises(ConfigError, match="strategies.settings of 'oort'.*did you mean 'alpha'"):
+    with pytest.raises(ConfigError, match=r"strategies.settings of 'oort'.*did you mean 'alpha'"):
         Job(small_world(), strategy)
     with pytest.raises(ConfigError, match=r"strategies.kind must name a factory.*no.such"):
         Job(small_world(), StrategyConfig(kind="no.such:thing"))
-    with pytest.raises(ConfigError, match="strategies.kind must be one of 'oort', 'random'"):
+    with pytest.raises(ConfigError, match=r"strategies.kind must be one of 'oort', 'random'"):
         Job(small_world(), StrategyConfig(kind="best"))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from oort.simulation.population import (
 )
 from oort.simulation.tables import table
 
-STEADY = {"compute_variation": 0.0, "bandwidth_variation": 0.0}
+STEADY: dict[str, Any] = {"compute_variation": 0.0, "bandwidth_variation": 0.0}
 
 
 def test_devices_follow_the_shipped_quantiles() -> None:
@@ -52,7 +53,7 @@ def test_speed_goes_with_the_data_as_asked(coupling: str, sign: int) -> None:
     assert bandwidth == pytest.approx(0.8 * sign, abs=0.05)
 
 
-def luck(config: DevicesConfig, round_number: int = 1, rows: int = 4000) -> np.ndarray:  # type: ignore[type-arg]
+def luck(config: DevicesConfig, round_number: int = 1, rows: int = 4000) -> np.ndarray:
     devices = Devices(np.full(rows, 20.0), np.full(rows, 4000.0))
     found = participations(
         config,
@@ -121,5 +122,5 @@ def test_devices_come_from_a_file(tmp_path: Path, kind: str) -> None:
 def test_a_device_file_that_cannot_be_used_is_explained(tmp_path: Path, text: str) -> None:
     path = tmp_path / "devices.csv"
     path.write_text(text)
-    with pytest.raises(ConfigError, match="devices.source must be an .npz or .csv file with"):
+    with pytest.raises(ConfigError, match=r"devices.source must be an .npz or .csv file with"):
         draw_devices(DevicesConfig(source=str(path)), 10, seed=1)

@@ -14,12 +14,13 @@ from oort.plots.page import page
 from oort.simulation import demo
 from oort.simulation.store import CONFIG
 
-INTRODUCTION = """\
-A neural network learns scikit-learn's 8×8 digits (1,347 to train on, 450 to test) across 14,477
-simulated phones. Speed and bandwidth are drawn from the figures of 51,496 real phones, samples per
-client from OpenImage's; each client holds few of the ten digits, and clients share images. A round
-selects 65 phones and waits for the first 50. Time is simulated, training is real; seeds {seeds}.
-"""
+INTRODUCTION = (
+    "A neural network learns scikit-learn's 8×8 digits (1,347 to train on, 450 to test) across "
+    "14,477 simulated phones. Their speed and bandwidth are drawn from the figures of 51,496 real "
+    "phones, their numbers of samples from OpenImage's clients; each holds few of the ten digits, "
+    "and images are shared. A round selects 65 phones and waits for the first 50. Time is "
+    "simulated, training is real. Seeds: {seeds}.\n"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from oort.cli.watching import Bars, count_of, stopping_at_a_round, table, target_of
 from oort.errors import ConfigError
 from oort.simulation import load, read_runs
 from oort.simulation import run as run_experiment
-from oort.simulation.config import SimulationConfig
+from oort.simulation.config import SECTIONS, SimulationConfig, StrategyConfig
+from oort.simulation.settings import Settings
 from oort.simulation.store import RunFolder
 
 INTERRUPTED = 130
@@ -27,12 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", type=Path, metavar="RUN", help="go on with the run in a folder"
     )
     parser.add_argument("--check", action="store_true", help="only check the settings")
+    parser.add_argument("--settings", action="store_true", help="list every setting there is")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the experiment, or go on with it; the same folder twice goes on, too."""
-    config, into = _asked(options)
     console = Console()
+    if options.settings:
+        console.print(_reference())
+        return 0
+    config, into = _asked(options)
     if options.check:
         console.print(f"{options.config}: fine; {count_of(config)} runs")
         return 0
@@ -45,6 +53,21 @@ def run(options: argparse.Namespace) -> int:
         return INTERRUPTED
     console.print(f"pictures and a page: oort report {into}")
     return 0
+
+
+def _reference() -> Table:
+    """Every key of a config file, with its default, what is allowed and what it means."""
+    listed = Table("key", "default", "allowed", "meaning", show_lines=False)
+    kinds: tuple[type[Settings], ...] = (SimulationConfig, *SECTIONS.values(), StrategyConfig)
+    for kind in kinds:
+        for f in fields(kind):
+            if "rule" not in f.metadata:
+                continue
+            default = {} if f.default is MISSING else f.default
+            shown = "" if default is None else escape(str(default))
+            about = (escape(f.metadata["rule"].allowed), escape(f.metadata["doc"]))
+            listed.add_row(kind.key(f.name), shown, *about)
+    return listed
 
 
 def _asked(options: argparse.Namespace) -> tuple[SimulationConfig, Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -89,19 +90,19 @@ class Bars:
         total = float(self._config.rounds.count)
         if limit_s is not None and record.clock_s / limit_s > done / total:
             total = max(done, done * limit_s / max(record.clock_s, 1e-9)) // 1
-        shown = (
-            {} if record.accuracy != record.accuracy else {"accuracy": f"{record.accuracy:.1%}"}
-        )
-        self._progress.update(self._tasks[cell.label], completed=done, total=total, **shown)
+        task = self._tasks[cell.label]
+        self._progress.update(task, completed=done, total=total)
+        if math.isfinite(record.accuracy):
+            self._progress.update(task, accuracy=f"{record.accuracy:.1%}")
 
 
 def table(curves: Sequence[Curve], target: float) -> Table:
     """Strategies side by side."""
     shown = Table(title=f"Until {target:.1%} of the test set is right (mean and range over seeds)")
-    for heading in (*HEADINGS, *MORE_HEADINGS):
+    for heading in (*HEADINGS, MORE_HEADINGS[0]):
         shown.add_column(heading, justify="left" if heading == "strategy" else "right")
     for line in compare(curves, target):
-        shown.add_row(*row(line))
+        shown.add_row(*row(line)[: len(HEADINGS) + 1])
     return shown
 
 

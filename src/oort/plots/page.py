@@ -20,8 +20,8 @@ th:first-child, td:first-child { text-align: left } thead th { border-bottom: 2p
 .pictures svg { width: 100%; height: auto } figure { margin: 0 }
 pre { background: #f6f6f6; padding: 1rem; overflow-x: auto; font-size: .85rem }
 """
-HEADINGS = ("strategy", "seeds", "hours to target", "rounds to target", "times sooner")
-MORE_HEADINGS = ("final accuracy", "mean round", "client time wasted")
+HEADINGS = ("strategy", "hours", "rounds", "times sooner")
+MORE_HEADINGS = ("accuracy at the end", "mean round", "client time wasted", "seeds")
 
 
 def page(
@@ -68,20 +68,20 @@ def spread(values: Sequence[float], form: str = "{:.2f}") -> str:
     if len(there) < len(values):
         return f"{len(there)} of {len(values)} seeds: {mean}"
     low, high = form.format(min(there)), form.format(max(there))
-    return f"{mean} ({low}–{high})" if len(there) > 1 else mean
+    return f"{mean} ({low}–{high})" if low != high else mean
 
 
 def row(line: Line) -> tuple[str, ...]:
     """One strategy's row, in the order of the headings."""
     return (
         line.strategy,
-        str(len(line.seeds)),
         spread(line.hours_to_target),
         spread(line.rounds_to_target, "{:.0f}"),
         spread(line.speedup, "{:.1f}×"),
         spread(line.final_accuracy, "{:.1%}"),
         spread(line.mean_round_s, "{:.0f} s"),
         spread(line.wasted_share, "{:.0%}"),
+        ", ".join(map(str, line.seeds)),
     )
 
 

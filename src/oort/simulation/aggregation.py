@@ -53,10 +53,10 @@ def aggregate(
     return stepped, ServerState(first, second)
 
 
-def _second_moment(v: np.ndarray, square: np.ndarray, config: ServerConfig) -> np.ndarray:  # type: ignore[type-arg]
+def _second_moment(v: np.ndarray, square: np.ndarray, config: ServerConfig) -> np.ndarray:
     """Yogi moves by the size of the square alone; Adam forgets exponentially."""
     if config.aggregation == "fedyogi":
-        yogi: np.ndarray = v - (1.0 - config.beta2) * square * np.sign(v - square)  # type: ignore[type-arg]
+        yogi: np.ndarray = v - (1.0 - config.beta2) * square * np.sign(v - square)
         return yogi
-    adam: np.ndarray = config.beta2 * v + (1.0 - config.beta2) * square  # type: ignore[type-arg]
+    adam: np.ndarray = config.beta2 * v + (1.0 - config.beta2) * square
     return adam

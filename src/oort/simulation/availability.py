@@ -147,7 +147,7 @@ class Trace:
         inside = (self._begin_s <= phase_s) & (phase_s < self._end_s)
         users = np.zeros(self._num_users, bool)
         users[self._owner[inside]] = True
-        return users[self._user]
+        return np.asarray(users[self._user])
 
     def online_until(self, clock_s: float, rows: Rows) -> Floats:
         """The end of the session; one that reaches the end of the period goes on at its start."""
@@ -158,7 +158,7 @@ class Trace:
                 at_s = until_s[self._owner] - turn_s
                 covers = (self._begin_s <= at_s) & (at_s < self._end_s)
                 np.maximum.at(until_s, self._owner[covers], self._end_s[covers] + turn_s)
-        return clock_s + until_s[self._user[rows]] - phase_s
+        return np.asarray(clock_s + until_s[self._user[rows]] - phase_s)
 
 
 def create(config: AvailabilityConfig, num_clients: int, *, seed: int) -> Availability:

@@ -92,6 +92,9 @@ class DataConfig(Settings):
     feature_spread: float = setting(
         1.0, number(), "synthetic: β, how far clients' features differ"
     )
+    common_model: float = setting(
+        0.0, number(0, 1), "synthetic: share of the true models that all clients have in common"
+    )
     context: int = setting(8, whole(1), "shakespeare: characters seen before the one to predict")
     name: str | None = setting(
         None, maybe(text("a dataset's name")), "flower: name of the dataset to partition"
@@ -212,7 +215,7 @@ class LearnerConfig(Settings):
     hidden: tuple[int, ...] = setting(
         (64,), several(whole(1), "a list of layer widths"), "mlp: widths of hidden layers"
     )
-    model_settings: dict[str, Any] = setting(dict, table(), "keyword arguments of a torch model")
+    model_settings: dict[str, Any] = setting(dict, table(), "keyword arguments of a torch model")  # noqa: RUF009
     learning_rate: float = setting(0.05, number(above=True), "of the client's gradient steps")
     batch_size: int = setting(32, whole(1), "samples per step")
     work: str = setting(
@@ -311,9 +314,13 @@ class ExecutorConfig(Settings):
         "in-process", one_of("in-process", "ray"), "ray: chunks of the cohort on several processes"
     )
     chunk_size: int = setting(
-        32, whole(1), "clients trained at once; part of what makes results reproducible"
+        16, whole(1), "clients trained at once; part of what makes results reproducible"
     )
-    workers: int | None = setting(None, maybe(whole(1)), "ray: processes; unset: one per core")
+    workers: int | None = setting(
+        None,
+        maybe(whole(1)),
+        "threads, or Ray's processes; unset: one per core (torch: as torch has it)",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,7 +351,7 @@ class StrategyConfig(Settings):
     name: str | None = setting(
         None, maybe(text("a name")), "what reports call it; unset: its kind"
     )
-    settings: dict[str, Any] = setting(dict, table(), "oort: settings of TrainingConfig")
+    settings: dict[str, Any] = setting(dict, table(), "oort: settings of TrainingConfig")  # noqa: RUF009
 
     @property
     def label(self) -> str:

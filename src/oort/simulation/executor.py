@@ -1,6 +1,6 @@
 """Where chunks of a cohort are trained.
 
-    InProcess    here, one chunk after the other
+    InProcess    here, on as many threads as there are cores where the learner allows it
     OnRay        on Ray's workers (extra ``ray``), several chunks at a time
 
 Chunks, their order and the order in which results are added up are the same for both, so on one
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -33,19 +34,25 @@ class Executor(Protocol):
 
 
 class InProcess:
-    """Trains chunks here, one after the other."""
+    """Trains chunks here: on threads for NumPy models, one after the other for torch's."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: Learner, *, workers: int | None = None) -> None:
         self._learner = learner
+        count = (workers or os.cpu_count() or 1) if learner.takes_threads else 1
+        self._threads = ThreadPoolExecutor(count) if count > 1 else None
 
     def train(
         self, params: Params, pool: npt.NDArray[Any], chunks: Sequence[Chunk]
     ) -> list[ChunkResult]:
         """The results of the chunks, in their order."""
-        return [self._learner.train(params, pool, chunk) for chunk in chunks]
+        if self._threads is None:
+            return [self._learner.train(params, pool, chunk) for chunk in chunks]
+        return list(self._threads.map(lambda c: self._learner.train(params, pool, c), chunks))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """End the threads."""
+        if self._threads is not None:
+            self._threads.shutdown()
 
 
 class OnRay:
@@ -88,7 +95,9 @@ class OnRay:
 
 def create(config: ExecutorConfig, learner: Learner) -> Executor:
     """The executor that the settings describe."""
-    return OnRay(learner, workers=config.workers) if config.kind == "ray" else InProcess(learner)
+    if config.kind == "ray":
+        return OnRay(learner, workers=config.workers)
+    return InProcess(learner, workers=config.workers)
 
 
 def _train(learner: Learner, params: Params, pool: npt.NDArray[Any], chunk: Chunk) -> ChunkResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,27 +74,45 @@ def run(
             continue
         if world is None or world.seed != cell.seed:
             world = worlds.create(config, seed=cell.seed)
-        with one_thread(config):
+        with known_threads(config):
             if not _run_cell(world, cell, files, progress, stop):
                 return False
     return True
 
 
-def one_thread(config: SimulationConfig) -> AbstractContextManager[object]:
-    """NumPy's matrix products on one thread while NumPy models are trained.
+def known_threads(config: SimulationConfig) -> AbstractContextManager[object]:
+    """Matrix products on a known number of threads while models are trained.
 
-    They are small: a second thread gains nothing, stalls where the machine is busy, and makes the
-    order of additions, and so the last bits, depend on the number of cores. Where
-    ``threadpoolctl`` (it comes with scikit-learn) is not installed, threads are left as they are.
+    NumPy's on one: they are small, so that a second thread inside them gains nothing, stalls where
+    the machine is busy, and makes the order of additions, and so the last bits, depend on the
+    number of cores (chunks of clients take the other cores instead). Torch's on
+    ``executor.workers`` where that is set. Where ``threadpoolctl`` (it comes with scikit-learn) is
+    not installed, NumPy's threads are left as they are.
     """
     if config.learner.needs_torch:
-        return nullcontext()
+        return _torch_threads(config.executor.workers)
     try:
         from threadpoolctl import threadpool_limits
     except ImportError:
         return nullcontext()
     limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
     return limits
+
+
+@contextmanager
+def _torch_threads(count: int | None) -> Iterator[None]:
+    """Torch on so many threads for a while; as it is, where no number is given."""
+    if count is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _run_cell(

@@ -143,7 +143,7 @@ def _read(kind: type[Row], values: Sequence[str]) -> Row:
     named = list(fields(kind))
     if len(values) != len(named):
         raise ValueError
-    converted = {}
+    converted: dict[str, Any] = {}
     for f, text in zip(named, values, strict=True):
         if f.type == "str":
             converted[f.name] = text

@@ -213,7 +213,7 @@ def _places(
     sign = 1.0 if config.coupling == "correlated" else -1.0
     rho = sign * 2.0 * np.sin(np.pi * config.coupling_strength / 6.0)
     ranks = np.lexsort((rng.random(n), coupled_with)).argsort()
-    return ndtr(rho * ndtri((ranks + 0.5) / n) + np.sqrt(1.0 - rho**2) * noise)
+    return np.asarray(ndtr(rho * ndtri((ranks + 0.5) / n) + np.sqrt(1.0 - rho**2) * noise))
 
 
 def _quantiles(source: str) -> tuple[Floats, Floats]:

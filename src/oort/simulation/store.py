@@ -90,9 +90,10 @@ class CellFolder:
         """Note that the run is through; writes Parquet beside the CSV files where asked to."""
         self.checkpoint(state)
         if fmt == "parquet":
-            for name, kind in (("history", RoundRecord), ("participations", Participation)):
-                rows = read_csv(self.path / f"{name}.csv", kind)  # type: ignore[type-var]
-                write_parquet(self.path / f"{name}.parquet", kind, rows)
+            rounds = read_csv(self.path / "history.csv", RoundRecord)
+            write_parquet(self.path / "history.parquet", RoundRecord, rounds)
+            parts = read_csv(self.path / "participations.csv", Participation)
+            write_parquet(self.path / "participations.parquet", Participation, parts)
         (self.path / "complete").touch()
 
     def _begin(self) -> None:

@@ -11,7 +11,7 @@ import zlib
 
 import numpy as np
 
-from oort.types import Integers
+from oort.types import Floats, Integers
 
 _WORD = (1 << 64) - 1
 
@@ -30,9 +30,7 @@ def client_generator(
     return np.random.Generator(np.random.Philox(key=low | high << 64))
 
 
-def hashed_uniform(
-    seed: int, keys: Integers, purpose: str
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def hashed_uniform(seed: int, keys: Integers, purpose: str) -> Floats:
     """One number in [0, 1) for each key, the same whenever it is asked for (SplitMix64's mixing).
 
     >>> hashed_uniform(7, np.array([1, 2]), "day").round(3).tolist()
@@ -44,5 +42,4 @@ def hashed_uniform(
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
-    uniform: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = (z >> np.uint64(11)) * 2.0**-53
-    return uniform
+    return (z >> np.uint64(11)) * np.float64(2.0**-53)

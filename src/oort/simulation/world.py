@@ -84,4 +84,4 @@ def _coupled_with(config: DevicesConfig, clients: FederatedData) -> Floats | Non
         f"'size' for {clients.name}, whose labels are not known beforehand",
         config.coupled_to,
     )
-    return np.asarray(counts).argmax(axis=1).astype(np.float64)
+    return np.asarray(np.asarray(counts).argmax(axis=1).astype(np.float64))

@@ -136,7 +136,7 @@ def test_mnist_is_split_by_writer(tmp_path: Path) -> None:
     ],
 )
 def test_a_missing_dataset_says_how_to_get_it(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(MissingDataError, match="which is not there; to get it:") as raised:
+    with pytest.raises(MissingDataError, match=r"which is not there; to get it:") as raised:
         load(DataConfig(**settings), seed=1)
     assert says in str(raised.value)
     assert isinstance(raised.value, FileNotFoundError)
@@ -147,14 +147,14 @@ def test_missing_writers_say_how_to_get_them(
 ) -> None:
     monkeypatch.delenv("OORT_DATA", raising=False)
     fake_mnist(tmp_path)
-    with pytest.raises(MissingDataError, match="qmnist-train-labels-idx2-int.gz"):
+    with pytest.raises(MissingDataError, match=r"qmnist-train-labels-idx2-int.gz"):
         load(DataConfig(dataset="mnist", path=str(tmp_path), partition="natural"), seed=1)
 
 
 @pytest.mark.parametrize("raw", [b"", b"\0\0\7\1", b"\0\0\x08\1\0\0\0\5abc"])
 def test_a_broken_idx_file_is_explained(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "x").write_bytes(raw)
-    with pytest.raises(DamagedFileError, match="must"):
+    with pytest.raises(DamagedFileError, match=r"must"):
         read(tmp_path / "x")
 
 
@@ -168,7 +168,7 @@ def test_shakespeare_is_read_by_role(tmp_path: Path) -> None:
     data = load(DataConfig(**config, partition="natural"), seed=1)  # type: ignore[arg-type]
     check(data)
     assert data.num_clients == 4
-    with pytest.raises(ConfigError, match="data.partition must be 'natural' for shakespeare"):
+    with pytest.raises(ConfigError, match=r"data.partition must be 'natural' for shakespeare"):
         load(DataConfig(**config), seed=1)  # type: ignore[arg-type]
 
 
@@ -197,7 +197,7 @@ def test_a_folder_with_a_file_per_client_is_read_too(tmp_path: Path) -> None:
 def test_labels_in_a_folder_must_be_whole_numbers(tmp_path: Path) -> None:
     for name in ("ann", "test"):
         np.savez(tmp_path / f"{name}.npz", x=np.ones((12, 2)), y=np.full(12, 0.5))
-    with pytest.raises(ConfigError, match="must be whole numbers from 0; got 'float64'"):
+    with pytest.raises(ConfigError, match=r"must be whole numbers from 0; got 'float64'"):
         load(DataConfig(dataset="folder", path=str(tmp_path), partition="natural"), seed=1)
 
 

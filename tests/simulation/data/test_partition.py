@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from oort.simulation.tables import table
 SHARE = np.full(10, 0.1)
 
 
-def counts_of(**settings: object) -> np.ndarray:  # type: ignore[type-arg]
+def counts_of(**settings: object) -> np.ndarray:
     return label_counts(DataConfig(**settings), SHARE, 500, seed=1)  # type: ignore[arg-type]
 
 
@@ -61,13 +62,13 @@ def test_a_counts_matrix_that_does_not_fit_is_explained(tmp_path: Path, matrix: 
     np.save(tmp_path / "counts.npy", np.asarray(matrix))
     config = DataConfig(partition="counts", counts=str(tmp_path / "counts.npy"))
     with pytest.raises(
-        ConfigError, match="data.counts must be a matrix of counts with 10 columns"
+        ConfigError, match=r"data.counts must be a matrix of counts with 10 columns"
     ):
         label_counts(config, SHARE, None, seed=1)
 
 
 def test_a_dataset_without_ids_has_no_natural_partition() -> None:
-    with pytest.raises(ConfigError, match="data.partition must be one of 'iid', 'dirichlet'"):
+    with pytest.raises(ConfigError, match=r"data.partition must be one of 'iid', 'dirichlet'"):
         counts_of(partition="natural")
 
 
@@ -80,7 +81,7 @@ def test_nobody_holds_a_sample_twice_and_samples_are_shared_only_when_they_run_o
     index, start = deal(labels, counts, seed=seed)
     used = np.bincount(index, minlength=18)
     assert used.max() - used.min() <= 1, "every sample is used as often as any other"
-    for begin, end in zip(start[:-1], start[1:], strict=True):
+    for begin, end in pairwise(start):
         mine = index[begin:end]
         assert len(set(mine.tolist())) == len(mine)
         np.testing.assert_array_equal(np.bincount(labels[mine], minlength=3), per_label)
@@ -91,5 +92,7 @@ def test_the_natural_partition_keeps_whoever_has_enough() -> None:
     index, start = by_owner(owner, smallest_size=2)
     assert index.tolist() == [0, 1, 2, 3, 4]
     assert start.tolist() == [0, 3, 5]
-    with pytest.raises(ConfigError, match="data.clients must be at most 2, the number of natural"):
+    with pytest.raises(
+        ConfigError, match=r"data.clients must be at most 2, the number of natural"
+    ):
         by_owner(owner, smallest_size=2, num_clients=3)

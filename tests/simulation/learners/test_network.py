@@ -5,9 +5,9 @@ import pytest
 
 import oort
 from oort.simulation.data.base import Encoding
-from oort.simulation.learners.base import Chunk
+from oort.simulation.learners.base import Chunk, Params
 from oort.simulation.learners.network import NetworkLearner
-from oort.types import Floats, Rows
+from oort.types import Rows
 
 POOL = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
 LABELS = np.random.default_rng(1).integers(0, 3, 40)
@@ -26,10 +26,10 @@ def chunk_of(*clients: list[list[int]], weights: list[float] | None = None) -> C
 
 
 def one_client_in_a_plain_loop(
-    params: dict[str, Floats], batches: list[list[int]], *, rate: float, proximal: float = 0.0
-) -> tuple[dict[str, Floats], oort.LossMeter]:
+    params: Params, batches: list[list[int]], *, rate: float, proximal: float = 0.0
+) -> tuple[Params, oort.LossMeter]:
     """The same training as a textbook would write it, in double precision, with a LossMeter."""
-    local = {k: v.astype(np.float64) for k, v in params.items()}
+    local: Params = {k: v.astype(np.float64) for k, v in params.items()}
     depth = len(local) // 2
     meter = oort.LossMeter()
     for batch in batches:

@@ -42,7 +42,7 @@ def test_clients_take_their_own_samples_with_their_own_labels() -> None:
     assert set(chunk.rows[0].ravel()) == {-1, 2, 7, 8, 9}
     assert set(chunk.rows[1, 0]) == {0, 1}
     label_of = dict(zip([0, 1, 2, 7, 8, 9], range(6), strict=True)) | {-1: -1}
-    assert [label_of[r] for r in chunk.rows.ravel()] == chunk.labels.ravel().tolist()
+    assert [label_of[r] for r in chunk.rows.ravel().tolist()] == chunk.labels.ravel().tolist()
 
 
 def test_what_a_client_takes_does_not_depend_on_who_else_takes_part() -> None:

@@ -93,8 +93,8 @@ def _writers(folder: Path) -> Rows:
     for stored in (folder / "writers.npz", Path(root or "nowhere") / "writers" / "writers.npz"):
         if stored.is_file():
             with np.load(stored) as archive:
-                return archive["train_writer"].astype(np.int64)
+                return np.asarray(archive["train_writer"].astype(np.int64))
     for name in ("qmnist-train-labels-idx2-int.gz", "qmnist-train-labels-idx2-int"):
         if (folder / name).is_file():
-            return idx.read(folder / name)[:, 2].astype(np.int64)
+            return np.asarray(idx.read(folder / name)[:, 2], np.int64)
     return missing_data("mnist (by writer)", "the writer of every image", WRITERS_CURE)

@@ -48,7 +48,7 @@ def draw_sizes(config: DataConfig, num_clients: int, *, seed: int) -> Rows:
     if config.mean_size is not None and config.sizes not in ("equal", "lognormal"):
         raw = raw * (config.mean_size / raw.mean())
     largest = config.largest_size if config.largest_size is not None else np.inf
-    return np.clip(np.rint(raw), config.smallest_size, largest).astype(np.int64)
+    return np.asarray(np.clip(np.rint(raw), config.smallest_size, largest).astype(np.int64))
 
 
 def label_counts(config: DataConfig, share: Floats, num_clients: int | None, *, seed: int) -> Rows:
@@ -146,7 +146,7 @@ def _rounded(shares: Floats, sizes: Rows, rng: np.random.Generator) -> Rows:
     missing = sizes - counts.sum(axis=1)
     keys = rng.random(exact.shape) ** (1.0 / np.maximum(exact - counts, 1e-12))
     places = np.argsort(-keys, axis=1).argsort(axis=1)
-    return counts + (places < missing[:, None])
+    return np.asarray(counts + (places < missing[:, None]))
 
 
 def _from_matrix(
@@ -180,7 +180,7 @@ def _from_matrix(
                 len(matrix), num_clients, replace=num_clients > len(matrix)
             )
         ]
-    return matrix
+    return np.asarray(matrix)
 
 
 def _positive_column(path: Path) -> Floats:

@@ -38,7 +38,7 @@ class Chunk:
     @property
     def num_steps(self) -> Integers:
         """Steps that each client takes."""
-        return np.count_nonzero(self.rows[:, :, 0] >= 0, axis=1)
+        return np.asarray(np.count_nonzero(self.rows[:, :, 0] >= 0, axis=1))
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class ChunkResult:
 
 class Learner(Protocol):
     """Trains and tests one kind of model."""
+
+    takes_threads: bool  #: whether chunks may be trained on several threads at once
 
     def initial(self, seed: int) -> Params:
         """A model to start from: same seed, same model."""

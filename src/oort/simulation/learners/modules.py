@@ -42,6 +42,8 @@ class ModuleLearner:
         device: "cpu", "cuda", or "auto" for CUDA where there is one.
     """
 
+    takes_threads = False
+
     def __init__(
         self,
         make: Callable[[], torch.nn.Module],
@@ -78,7 +80,7 @@ class ModuleLearner:
         )
 
     def initial(self, seed: int) -> Params:
-        """The module's own initial parameters under the seed; the global generator is left alone."""
+        """The module's own initial parameters under the seed."""
         module = self._built(seed)
         return {k: v.detach().cpu().numpy().copy() for k, v in module.named_parameters()}
 

@@ -29,6 +29,8 @@ class NetworkLearner:
     {'w0': (2, 3), 'b0': (3,)}
     """
 
+    takes_threads = True
+
     def __init__(
         self,
         widths: Sequence[int],

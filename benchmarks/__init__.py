@@ -1,0 +1,1 @@
+"""Measurements; results are written to benchmarks/results."""
