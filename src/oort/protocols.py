@@ -1,7 +1,6 @@
 """The contracts that implementations share.
 
-    TrainingSelector    picks who trains: in memory, durable, remote, baselines; the same behaviour
-    everywhere
+    TrainingSelector    picks who trains: in memory, durable, remote; the same behaviour everywhere
 
 What types cannot say: every method may be called from several threads at once; a call either
 happens as a whole or raises and changes nothing; picks are distinct, at most as many as asked for,

@@ -259,12 +259,12 @@ class Job:
 
     def _tell(self, parts: Sequence[Participation]) -> None:
         """Report every outcome to the selector."""
-        for outcome in Outcome:
-            some = [p for p in parts if p.outcome == outcome.value]
-            if not some:
-                continue
+        by_outcome: dict[str, list[Participation]] = {}
+        for part in parts:
+            by_outcome.setdefault(part.outcome, []).append(part)
+        for outcome, some in by_outcome.items():
             measured: dict[str, Any] = {}
-            if outcome is Outcome.COMPLETED:
+            if outcome == Outcome.COMPLETED:
                 measured["num_samples"] = np.array([p.num_samples for p in some])
                 measured["mean_squared_loss"] = np.array([p.mean_squared_loss for p in some])
             self._selector.update_clients(

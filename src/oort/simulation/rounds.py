@@ -65,7 +65,9 @@ def close(
     completed = arrival[:wanted]
     completed = completed[duration_s[completed] <= end_s]
     failed = np.flatnonzero(~finishes & (drops_after_s <= end_s))
-    unused = np.setdiff1d(np.arange(len(duration_s)), np.concatenate([completed, failed]))
+    at_work = np.ones(len(duration_s), bool)
+    at_work[completed] = at_work[failed] = False
+    unused = np.flatnonzero(at_work)
     used_s = float(duration_s[completed].sum())
     wasted_s = float(drops_after_s[failed].sum() + len(unused) * end_s)
     return Ending(completed, failed, unused, end_s, used_s, wasted_s)

@@ -30,7 +30,7 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
         import datasets
         from flwr_datasets import FederatedDataset, partitioner
     except ImportError:
-        missing_data("flower", "flwr-datasets", "pip install flwr-datasets")
+        missing_data("flower", "flwr-datasets", "pip install 'oort-fl[datasets]'")
     clients = config.clients or 100
     if config.path:
         try:
