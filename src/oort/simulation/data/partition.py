@@ -79,7 +79,7 @@ def deal(labels: Integers, counts: Rows, *, seed: int) -> tuple[Rows, Rows]:
     """Rows of the dataset for one client after the other, and where each client's begin.
 
     >>> index, start = deal(np.array([0, 0, 1, 1]), np.array([[1, 1], [1, 0]]), seed=1)
-    >>> start.tolist(), sorted(index[:2] // 2), len(set(index.tolist()))
+    >>> start.tolist(), sorted((index[:2] // 2).tolist()), len(set(index.tolist()))
     ([0, 2, 3], [0, 1], 3)
     """
     rng = generator_for(seed, 0, "deal")
