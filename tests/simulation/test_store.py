@@ -202,3 +202,38 @@ def test_a_damaged_checkpoint_is_explained(tmp_path: Path) -> None:
     (tmp_path / "c.npz").write_bytes(b"PK nonsense")
     with pytest.raises(DamagedFileError, match=r"c.npz must be a checkpoint; got"):
         read_checkpoint(tmp_path / "c.npz")
+
+
+def test_a_run_stopped_at_its_target_stays_stopped(tmp_path: Path) -> None:
+    """Killed between the last round and the note that it was the last one."""
+    target = {"target_accuracy": 0.01, "stop_at_target": True, "every": 2, "clients": 0}
+    config = small(evaluation=target)
+    run(config, tmp_path)
+    before = contents(tmp_path)
+    (tmp_path / "oort-seed0" / "complete").unlink()
+    assert run(config, tmp_path)
+    assert contents(tmp_path) == before
+    assert rounds_played(tmp_path) == 2
+
+
+def test_a_parquet_history_does_not_outlive_its_run(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs the extra 'parquet'")
+    from oort.simulation import read_runs
+
+    run(small(output={"format": "parquet"}), tmp_path)
+    assert (tmp_path / "oort-seed0" / "history.parquet").is_file()
+    longer = small(output={"format": "parquet"}, rounds={"count": 8})
+    calls = iter([True])
+    run(longer, tmp_path, stop=lambda: next(calls))
+    assert not (tmp_path / "oort-seed0" / "history.parquet").is_file()
+    assert len(read_runs([tmp_path])[0].records) == 7
+
+
+def test_a_run_still_being_written_can_be_reported(tmp_path: Path) -> None:
+    from oort.simulation import read_runs
+
+    calls = iter([False] * 3 + [True])
+    run(small(), tmp_path, stop=lambda: next(calls))
+    with (tmp_path / "oort-seed0" / "participations.csv").open("a") as stream:
+        stream.write("5,1")
+    assert len(read_runs([tmp_path])[0].records) == 4

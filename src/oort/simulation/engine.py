@@ -92,6 +92,7 @@ class Job:
         )
         self._executor = executors.create(world.config.executor, world.learner)
         self._evaluate = Evaluator(world)
+        self._target_reached = False
         for record, parts in past or ():
             self._replay(record, parts)
 
@@ -139,8 +140,6 @@ class Job:
     def close(self) -> None:
         """Give back what the executor holds."""
         self._executor.close()
-
-    _target_reached = False
 
     def _finished(self) -> bool:
         rounds = self._config.rounds
@@ -339,6 +338,7 @@ class Job:
             )
             raise ConfigError(message)
         self._tell(parts)
+        self._target_reached = self._reaches_target(Scores(accuracy=record.accuracy))
 
 
 class _Stopwatch:

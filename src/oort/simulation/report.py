@@ -9,6 +9,7 @@ Comparison     strategies beside a baseline, with the spread over seeds
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,8 @@ import numpy as np
 
 from oort.errors import ConfigError
 from oort.simulation.experiment import cells
-from oort.simulation.history import Participation, RoundRecord, read_table
-from oort.simulation.store import RunFolder
+from oort.simulation.history import Participation, RoundRecord, Row, read_csv, read_table
+from oort.simulation.store import CellFolder, RunFolder
 from oort.types import Floats, Integers
 
 
@@ -146,17 +147,24 @@ def _read_run(path: Path) -> list[Curve]:
         files = RunFolder(path).cell(cell.strategy.label, cell.seed)
         if not (files.path / "history.csv").is_file():
             continue
-        parts = read_table(files.path, "participations", Participation)
+        parts = _rows(files, "participations", Participation)
         highest = max((p.client for p in parts), default=-1) + 1
         curves.append(
             Curve(
                 run=path.name,
                 strategy=cell.strategy.label,
                 seed=cell.seed,
-                records=read_table(files.path, "history", RoundRecord),
+                records=_rows(files, "history", RoundRecord),
                 participations=parts,
                 num_clients=max(config.data.clients or 0, highest),
                 complete=files.is_complete,
             )
         )
     return curves
+
+
+def _rows(files: CellFolder, name: str, kind: type[Row]) -> list[Row]:
+    """The rows of a file; of one that is still being written, those that are whole."""
+    if files.is_complete:
+        return read_table(files.path, name, kind)
+    return read_csv(files.path / f"{name}.csv", kind, until=sys.maxsize)

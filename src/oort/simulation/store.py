@@ -71,7 +71,8 @@ class CellFolder:
             )
             raise DamagedFileError(message)
         self._cut(records, parts)
-        (self.path / "complete").unlink(missing_ok=True)
+        for outdated in ("complete", "history.parquet", "participations.parquet"):
+            (self.path / outdated).unlink(missing_ok=True)
         by_round = {r: list(some) for r, some in groupby(parts, key=lambda p: p.round)}
         return state, [(record, by_round.get(record.round, [])) for record in records]
 
