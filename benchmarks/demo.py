@@ -1,7 +1,7 @@
 """What ``oort demo`` shows, for five seeds, as figures: ``python -m benchmarks.demo``.
 
-Writes ``benchmarks/results/demo.json``: hours and rounds to 94 % for each strategy and seed, how many
-times sooner, accuracy at the end, and the real time that it took.
+Writes ``benchmarks/results/demo.json``: hours and rounds to 94 % for each strategy and seed, how
+many times sooner, accuracy at the end, and the real time that it took.
 """
 
 from __future__ import annotations

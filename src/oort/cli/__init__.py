@@ -4,8 +4,11 @@
     simulate   an experiment from a TOML file
     report     pictures of runs and a page that opens offline
     inspect    what a saved selector knows
+    plan       who should test: how many participants a request takes
+    reproduce  one table or figure of the paper, measured again
 
     watching   what long commands share: progress bars, a Ctrl-C that stops at a good place
+    plan_deviation    the representative kind of plan
 
 A command is a module here with ``HELP``, ``add_arguments(parser)`` and ``run(arguments) -> int``;
 it is imported when it is asked for, so that ``oort --help`` needs none of what the commands need.
@@ -26,6 +29,8 @@ COMMANDS = {
     "simulate": "an experiment from a TOML file, into a folder that it can go on from",
     "report": "pictures of runs, and a page that opens offline",
     "inspect": "what a saved selector knows, as a readable table",
+    "plan": "how many participants a test takes, and what they guarantee",
+    "reproduce": "a table or figure of the paper, measured again",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from oort import savefile
 from oort.clients.columns import (
     EXPLORED,
     MAX_PARTICIPATIONS_STORED,
@@ -22,6 +23,7 @@ from oort.clients.columns import (
 )
 from oort.clients.ids import ClientIds
 from oort.clients.statistics import EXACT_ROWS, Histogram
+from oort.errors import DamagedFileError
 from oort.kernels.arrays import lower_quantile
 from oort.types import Among, ClientColumns, Mask, Rows
 
@@ -146,13 +148,16 @@ class ClientTable:
         self.flags[rows] = flags
 
     def view(self, rows: Rows, round_number: int) -> ClientColumns:
-        """Copies of the columns of some rows, for utility and fairness functions."""
+        """Copies of the columns of some rows, for utility and fairness functions.
+
+        Counts are signed there, so that a difference of two or a minus sign means what it says.
+        """
         return ClientColumns(
-            num_samples=self.num_samples[rows],
+            num_samples=self.num_samples[rows].astype(np.int64),
             utility=self.utility[rows],
             duration_s=self.duration_s[rows],
-            last_round=self.last_round[rows],
-            participations=self.participations[rows],
+            last_round=self.last_round[rows].astype(np.int64),
+            participations=self.participations[rows].astype(np.int64),
             sketch=self.sketch[rows] if self.sketch_width else None,
             round_number=round_number,
         )
@@ -174,19 +179,33 @@ class ClientTable:
         sketch_width: int,
         max_participations: int | None,
     ) -> ClientTable:
-        """The table that ``to_arrays`` gave; takes the arrays over where their types fit."""
+        """The table that ``to_arrays`` gave; takes the arrays over.
+
+        Raises:
+            DamagedFileError: The arrays are not such as ``to_arrays`` gives.
+        """
         table = cls(sketch_width=sketch_width, max_participations=max_participations)
         table.ids = ClientIds.from_arrays(arrays)
         for column in table._columns():
             shape = table._shape(column, len(table.ids))
-            array = np.ascontiguousarray(arrays[column.name], column.dtype)
-            if array.shape != shape:
-                message = f"column '{column.name}' has shape {array.shape}, not {shape}"
-                raise ValueError(message)
-            table._full[column.name] = array
+            table._full[column.name] = savefile.column(arrays, column.name, column.dtype, shape)
         table._expose(len(table.ids))
+        table._require_possible()
         table.num_present = int(np.count_nonzero(table.flags & PRESENT))
         return table
+
+    def _require_possible(self) -> None:
+        """Refuse columns from a file that no table of ours can have had."""
+        gone = self.ids.is_forgotten(np.arange(self.num_rows))
+        known_s = _known(self.duration_s)
+        for holds, what in (
+            (not (self.flags[gone] & PRESENT).any(), "a present client without an id"),
+            ((np.isfinite(self.utility) & ~np.signbit(self.utility)).all(), "a utility"),
+            ((np.isfinite(known_s) & ~np.signbit(known_s)).all(), "a duration"),
+        ):
+            if not holds:
+                message = f"the saved columns are damaged: {what} is impossible"
+                raise DamagedFileError(message)
 
     def _columns(self) -> tuple[Column, ...]:
         return (*SCHEMA, SKETCH) if self.sketch_width else SCHEMA
@@ -242,6 +261,13 @@ class Statistics:
         if self.incremental:
             return self._num_untried
         return int(np.count_nonzero(self._is_untried()))
+
+    @property
+    def num_explored(self) -> int:
+        """Present clients that have a utility."""
+        if self.incremental:
+            return self._utility.count
+        return int(np.count_nonzero(self._is_explored()))
 
     def utility_range(self, level: float) -> tuple[float, float]:
         """The lowest utility of the explored, and a quantile of it; zeros if there are none."""
