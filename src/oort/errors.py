@@ -10,7 +10,8 @@
     ├── SaveFileError (OSError)                a saved selector cannot be read or written
     │   ├── DamagedFileError                   bytes are missing or changed
     │   └── NewerFileError                     written by a newer version
-    └── MissingExtraError (ImportError)        an optional dependency is not installed
+    ├── MissingExtraError (ImportError)        an optional dependency is not installed
+    └── MissingDataError (FileNotFoundError)   a dataset's files are not there
 
     OortWarning (UserWarning)
     ├── StaleFeedbackWarning                   a report that came too late to be used
@@ -70,6 +71,10 @@ class NewerFileError(SaveFileError):
 
 class MissingExtraError(OortError, ImportError):
     """An optional dependency is not installed; the message holds the pip line that cures it."""
+
+
+class MissingDataError(OortError, FileNotFoundError):
+    """A dataset's files are not there; the message says how to get them."""
 
 
 class OortWarning(UserWarning):
