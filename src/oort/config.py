@@ -112,9 +112,12 @@ class TrainingConfig:
             "doc": "share of the k-th utility that admits a client to the exploitation pool"
         },
     )
-    max_participations: int | None = field(
-        default=None,
-        metadata={"doc": "a client selected more often leaves exploitation; none: nobody does"},
+    max_participations: int | str | None = field(
+        default="auto",
+        metadata={
+            "doc": "a client selected more often leaves exploitation; auto: more than 20 times "
+            "and more than twice the mean; none: nobody does"
+        },
     )
     exploration: ExplorationConfig = field(
         default_factory=ExplorationConfig, metadata={"doc": "how much is explored"}
@@ -147,9 +150,14 @@ class TrainingConfig:
             _number(self, name, 0.0, 1.0)
         _number(self, "staleness", 0.0, math.inf, high_open=True)
         _number(self, "alpha", 0.0, math.inf)
-        for name in ("max_participations", "planned_rounds"):
-            if getattr(self, name) is not None:
-                _integer(self, name, 1)
+        if self.planned_rounds is not None:
+            _integer(self, "planned_rounds", 1)
+        if isinstance(self.max_participations, str):
+            allowed = "'auto', none, or a whole number, 1 or more"
+            named = self.max_participations == "auto"
+            require(named, "TrainingConfig.max_participations", allowed, self.max_participations)
+        elif self.max_participations is not None:
+            _integer(self, "max_participations", 1)
         _integer(self, "sketch_width", 0, 65_536)
         require(
             isinstance(self.exploration, ExplorationConfig),

@@ -1,21 +1,25 @@
 """Clients that lie about their utility.
 
-What clipping at the 95th percentile gives, and what it does not:
+What clipping at the 95th percentile gives, what the limit on participations adds, and what neither
+does. The workload: 1,000 clients, all heard of, k = 100, 40 rounds, 10 seeds; the measure is the
+share of picks that go to honest clients of the best fifth.
 
 - One liar among many changes nothing measurable: whoever reports 1e9 is worth exactly as much as
   anyone at the 95th percentile, and the scores of all others stay as they are.
 - Up to 4 % of clients reporting 100 times their loss are clipped to what honest clients at the
-  percentile are worth, so that each liar is picked about as often as the best honest clients are.
-  That is not nothing. On 1,000 clients with k = 100 (20 seeds, 40 rounds), the share of picks that
-  go to honest clients of the best fifth falls from 0.90 (0.86–0.93) to 0.49 (0.48–0.52), and the
-  liars take 0.32 of the picks. The bound that is tested: at least 0.45 stay, the liars get at most
-  0.35. The loss is more than the liars' own picks, because they also push the percentile up among
-  the honest, which tells the rest of them less apart. Without clipping 0.19 would stay.
+  percentile are worth, so that each liar is picked about as often as the best honest clients are,
+  until the limit on participations stops both. By default the share falls from 0.76 to 0.58
+  (0.58–0.59), and the liars take 0.20 of the picks. The bound that is tested: at least 0.55 stay,
+  the liars get at most 0.22.
+- Clipping alone (``max_participations=None``) leaves 0.49 of 0.90 and gives the liars 0.32: they
+  also push the percentile up among the honest, which tells the rest of them less apart. Without
+  clipping 0.19 would stay. The limit costs some of the best honest picks (0.90 falls to 0.76) in
+  a job as greedy as this one; in trained jobs it cost nothing (experiments/participations).
 - Beyond 5 % the percentile itself is a lie: honest utilities are scaled by the liars' and are next
   to nothing, exploitation picks liars first and honest clients by staleness and speed only. With
-  10 % of liars, 0.73 of the picks are liars and 0.09 are honest clients of the best fifth. Whoever
-  expects that many needs ``max_participations`` (a liar leaves after that many rounds; with 10,
-  0.31 of the picks are honest clients of the best fifth), or a lower ``clip_quantile``.
+  10 % of liars 0.49 of the picks are liars and 0.17 are honest clients of the best fifth; without
+  a limit it is 0.73 and 0.08. Whoever expects that many sets ``max_participations`` lower (with
+  10, 0.31 of the picks are honest clients of the best fifth), or ``clip_quantile``.
 """
 
 from __future__ import annotations
@@ -91,12 +95,19 @@ def test_one_liar_is_picked_no_more_than_the_best_and_costs_the_others_nothing(l
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_four_percent_of_liars_leave_at_least_045_of_the_picks_to_the_best_honest_clients(
+def test_four_percent_of_liars_leave_at_least_055_of_the_picks_to_the_best_honest_clients(
     seed: int,
 ) -> None:
-    assert honest_share(0.0, seed) > 0.85
-    assert honest_share(0.04, seed) > 0.45
+    assert honest_share(0.0, seed) > 0.75
+    assert honest_share(0.04, seed) > 0.55
     counts, lying, _ = play(0.04, seed)
+    assert counts[lying].sum() / counts.sum() < 0.22
+
+
+def test_clipping_alone_leaves_at_least_045() -> None:
+    assert honest_share(0.0, 0, max_participations=None) > 0.85
+    assert honest_share(0.04, 0, max_participations=None) > 0.45
+    counts, lying, _ = play(0.04, 0, max_participations=None)
     assert counts[lying].sum() / counts.sum() < 0.35
 
 
@@ -107,14 +118,20 @@ def test_four_percent_of_liars_are_picked_no_more_often_than_honest_clients_at_t
 
 
 def test_clipping_is_what_protects() -> None:
-    unprotected = honest_share(0.04, 0, clip_quantile=1.0)
-    assert unprotected < 0.25 < 0.45 < honest_share(0.04, 0)
+    unprotected = honest_share(0.04, 0, clip_quantile=1.0, max_participations=None)
+    assert unprotected < 0.25 < 0.45 < honest_share(0.04, 0, max_participations=None)
 
 
 def test_beyond_five_percent_liars_take_over_unless_participations_are_limited() -> None:
-    counts, lying, _ = play(0.10, 0)
+    counts, lying, _ = play(0.10, 0, max_participations=None)
     assert counts[lying].sum() / counts.sum() > 0.65, "as the module says"
-    assert honest_share(0.10, 0) < 0.15
+    assert honest_share(0.10, 0, max_participations=None) < 0.15
     limited, lying, _ = play(0.10, 0, max_participations=10)
     assert limited[lying].max() <= 10
     assert honest_share(0.10, 0, max_participations=10) > 0.25
+
+
+def test_by_default_nobody_takes_part_much_more_than_twice_as_often_as_the_mean() -> None:
+    counts, lying, _ = play(0.10, 0)
+    assert counts.max() <= 21
+    assert counts[lying].sum() / counts.sum() < 0.52

@@ -91,7 +91,8 @@ def test_exploration_is_even_where_no_speed_is_known() -> None:
 
 @pytest.mark.parametrize(("share", "wanted"), [(0.2, 1), (0.25, 2), (0.9, 3)])
 def test_the_number_explored_is_epsilon_k_rounded_at_random(share: float, wanted: int) -> None:
-    selector = heard_of(np.ones(10), 1.0, exploration=exploring(share), seed=2)
+    unlimited = {"exploration": exploring(share), "max_participations": None}
+    selector = heard_of(np.ones(10), 1.0, seed=2, **unlimited)
     selector.register_clients(range(10, 20))
     counts: Counter[int] = Counter()
     for _ in range(2000):

@@ -439,6 +439,7 @@ class BookkeepingSelector(ABC):
     def _answer(self, question: Question) -> Decision | None:
         if question.wanted == 0:
             return None
+        self._table.refresh_limit()
         uniform = self._mode == "uniform"
         decision = self._decide_uniformly(question) if uniform else self._decide(question)
         return decision if decision.rows.size else None

@@ -217,7 +217,11 @@ class GuidedSelector(BookkeepingSelector):
 
     def _warn_if_everyone_will_be_removed(self, wanted: int) -> None:
         limit, rounds = self._config.max_participations, self._config.planned_rounds
-        if limit is None or rounds is None or self.num_clients * limit >= wanted * rounds:
+        if (
+            not isinstance(limit, int)
+            or rounds is None
+            or self.num_clients * limit >= wanted * rounds
+        ):
             return
         message = (
             f"max_participations={limit} cannot last: {self.num_clients} clients × {limit} is "
