@@ -1,6 +1,6 @@
 """What ``oort demo`` shows, and how far that depends on its settings.
 
-``python -m benchmarks.demo`` writes ``benchmarks/results/demo.json``: for the demo (five seeds) and
+``python -m benchmarks.demo`` writes ``benchmarks/results/demo.json``: the demo (five seeds) and
 for worlds that differ from it in one thing (three seeds), hours and rounds to 94 % for each
 strategy and seed, how many times sooner, and accuracy at the end. Of these worlds the demo is the
 one in which Oort gains most.
