@@ -12,16 +12,20 @@ import pytest
 
 import oort
 from oort import kernels
+from oort.clients.table import Statistics
 from oort.training import candidates, scoring
 from oort.training.selector import GuidedSelector
 from tests.support import (
     NO_EXPLORATION,
     ONLY_EXPLORATION,
+    as_if_large,
     fits,
     heard_of,
     heavy_tailed,
     new_selector,
 )
+
+__all__ = ["as_if_large"]
 
 Played = list[tuple[list[oort.ClientId], float, float, int]]
 
@@ -42,6 +46,8 @@ def drifting(alpha: float | str, rounds: int = 40) -> tuple[Played, GuidedSelect
         if number > 10:
             tired = generator.choice(fast, 8, replace=False)
             selector.update_clients(tired, utility=0.1, duration_s=80.0)
+            risen = generator.choice(count, 3, replace=False)
+            selector.update_clients(risen, utility=0.99, duration_s=4.0)
     return played, selector
 
 
@@ -116,6 +122,27 @@ def test_quantiles_of_a_large_table_are_those_of_its_columns_rounded_up_a_little
     client = int(np.argsort(worth[200:])[3000]) + 200
     expected = (worth[client] - kept[0]) / (cap - kept[0])
     assert scale[client] == pytest.approx(expected, rel=2e-3)
+
+
+def test_statistics_kept_row_by_row_are_those_counted_anew(as_if_large: None) -> None:
+    generator = np.random.default_rng(4)
+    selector = new_selector(200, max_participations=5)
+    for number in range(60):
+        picks = np.array(selector.select_participant(20))
+        values = generator.lognormal(2, 1, 20)
+        outcome = generator.choice(["completed", "failed", "unused"], 20)
+        selector.update_clients(picks, utility=values, duration_s=values[::-1], outcome=outcome)
+        selector.register_clients([number, 200 + number], expected_duration_s=float(number))
+        selector.remove_clients([number * 2])
+        selector.forget([number * 3])
+        selector.mark_online([number])
+    kept, anew = selector._table.statistics, Statistics(selector._table)
+    assert kept is not anew
+    assert (kept.num_untried, kept.num_explored) == (anew.num_untried, anew.num_explored)
+    assert kept.expected_duration_s() == anew.expected_duration_s()
+    for level in np.linspace(0, 1, 30):
+        assert kept.utility_range(level) == anew.utility_range(level)
+        assert kept.explored_duration_s(level) == anew.explored_duration_s(level)
 
 
 def test_exploration_among_many_is_in_proportion_to_speed() -> None:

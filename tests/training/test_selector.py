@@ -326,6 +326,24 @@ def test_t_grows_one_step_every_w_rounds_while_utility_falls_from_round_2w_on() 
     assert steps[-1] == 6
 
 
+def test_topping_up_a_round_in_which_t_grew_does_not_let_it_grow_again() -> None:
+    selector = heard_of(
+        np.full(1000, 100.0),
+        np.arange(1.0, 1001.0),
+        pacer={"window": 2},
+        exploration=NO_EXPLORATION,
+    )
+    seen = []
+    for number in range(1, 9):
+        selection = selector.select(5)
+        seen.append(selection.preferred_s)
+        for _ in range(2):
+            more = selector.select(5, round_number=number)
+            assert more.preferred_s == selection.preferred_s
+        selector.update_clients(selection, utility=100.0 - number)
+    assert seen[-1] > seen[0]
+
+
 def test_t_stays_while_utility_rises_or_is_flat_or_nobody_reports() -> None:
     for change in (0.0, 1.0, None):
         selector = heard_of(
@@ -408,10 +426,8 @@ def test_reports_still_count_for_the_pacer_when_nobody_who_made_them_is_left() -
     selector.register_clients(range(100, 140))
     selector.select_participant(2)
     selector.update_clients(range(100, 140), utility=10.0, duration_s=np.arange(1.0, 41.0))
-    before = selector.preview(1).preferred_s
-    for _ in range(2):
-        selector.update_clients(selector.select(1), utility=10.0)
-    assert selector.preview(1).preferred_s == before
+    assert selector.round_number == 4, "where the pacer looked back"
+    assert selector.preview(1).preferred_s == 2.0, "a quantile of 0.05, one step: no fall was seen"
 
 
 def test_a_step_in_seconds_grows_t_by_that_many_seconds() -> None:
