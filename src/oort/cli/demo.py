@@ -19,7 +19,8 @@ INTRODUCTION = (
     "14,477 simulated phones. Their speed and bandwidth are drawn from the figures of 51,496 real "
     "phones, their numbers of samples from OpenImage's clients; each holds few of the ten digits, "
     "and images are shared. A round selects 65 phones and waits for the first 50. Time is "
-    "simulated, training is real. Seeds: {seeds}.\n"
+    "simulated, training is real. Selectors get noisy hints of phones' speed; without them, or "
+    "with fewer phones, Oort gains less (docs/simulator.md). Seeds: {seeds}.\n"
 )
 
 

@@ -2,9 +2,9 @@
 
 A population as large as OpenImage's in the paper (Table 1), with its client sizes; devices as in
 the trace of 51,496 phones; a few digits per client (Dirichlet, α = 0.05); a model of 8 MB on the
-wire; 50 updates a round out of 65 selected. Selectors are told what a phone of that model is
-likely to need, and are wrong by half as often as not. The 1,347 training images are shared:
-clients draw overlapping samples.
+wire; 50 updates a round out of 65 selected. Selectors are told what each phone is likely to need,
+with an error (log-normal, σ = 0.5). The 1,347 training images are shared: clients draw overlapping
+samples. How much the result owes to these choices is measured by ``benchmarks/demo.py``.
 """
 
 from __future__ import annotations
