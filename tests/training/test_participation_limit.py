@@ -36,7 +36,7 @@ def test_favourites_leave_exploitation_after_twenty_rounds_in_a_large_job() -> N
             selector.update_clients(picked, utility=worth[picked], duration_s=1.0)
         most[limit] = int(selector.columns().participations.max())
     assert most["auto"] <= 21
-    assert most[None] > 30
+    assert most[None] > 22
 
 
 def test_in_a_long_job_the_limit_rises_with_the_mean_and_nobody_stays_out() -> None:
