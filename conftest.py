@@ -28,6 +28,7 @@ _EXTRAS = {
     "numba": ["src/oort/kernels/compiled.py"],
     "rich": ["src/oort/cli", "tests/cli"],
     "matplotlib": ["src/oort/plots", "tests/plots", "tests/cli"],
+    "torch": ["src/oort/simulation/learners/models.py"],
 }
 for _package, _folders in _EXTRAS.items():
     if find_spec(_package) is None:

@@ -31,8 +31,9 @@ from oort.errors import (
     StoreUnavailableError,
     UnknownClientError,
 )
-from oort.protocols import TrainingSelector
+from oort.protocols import TestingSelector, TrainingSelector
 from oort.store import DurableSelector, StoreConfig, open_selector
+from oort.testing import ClientResult, TakeAll, create_testing_selector
 from oort.training.meters import LossMeter, gradient_norm_utility, loss_utility
 from oort.training.selector import create_training_selector, load_selector
 from oort.training.utility import register_fairness, register_utility
@@ -54,6 +55,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ClientColumns",
     "ClientId",
+    "ClientResult",
     "ConfigError",
     "ConfigWarning",
     "DamagedFileError",
@@ -84,10 +86,13 @@ __all__ = [
     "StoreConfig",
     "StoreError",
     "StoreUnavailableError",
+    "TakeAll",
+    "TestingSelector",
     "TrainingConfig",
     "TrainingSelector",
     "UnknownClientError",
     "UpdateResult",
+    "create_testing_selector",
     "create_training_selector",
     "gradient_norm_utility",
     "load_selector",

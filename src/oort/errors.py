@@ -15,7 +15,8 @@
     │   ├── DamagedStoreError                  bytes in it are missing or changed
     │   ├── NewerStoreError                    written by a newer version
     │   └── LeaseError                         another process drives the job
-    └── MissingExtraError (ImportError)        an optional dependency is not installed
+    ├── MissingExtraError (ImportError)        an optional dependency is not installed
+    └── MissingDataError (FileNotFoundError)   a dataset's files are not there
 
     OortWarning (UserWarning)
     ├── StaleFeedbackWarning                   a report that came too late to be used
@@ -99,6 +100,10 @@ class LeaseError(StoreError):
 
 class MissingExtraError(OortError, ImportError):
     """An optional dependency is not installed; the message holds the pip line that cures it."""
+
+
+class MissingDataError(OortError, FileNotFoundError):
+    """A dataset's files are not there; the message says how to get them."""
 
 
 class OortWarning(UserWarning):

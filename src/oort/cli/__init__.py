@@ -1,12 +1,17 @@
 """The command line: ``oort COMMAND``.
 
-    demo       Oort beside random selection on a generated population
+    demo       a real model across simulated phones, Oort beside random selection
+    simulate   an experiment from a TOML file
+    report     pictures of runs and a page that opens offline
     inspect    what a saved selector knows, or a store; repairs a store
     export     a job of a store to a file
     import_    a file to a job of a store
     migrate    a store to the newest schema, after a backup
+    plan       who should test: how many participants a request takes
+    reproduce  one table or figure of the paper, measured again
 
-    falling_losses    the world that the demo plays in
+    watching   what long commands share: progress bars, a Ctrl-C that stops at a good place
+    plan_deviation    the representative kind of plan
     inspect_store     what inspect shows of a store
 
 A command is a module here with ``HELP``, ``add_arguments(parser)`` and ``run(arguments) -> int``;
@@ -25,11 +30,15 @@ from typing import Any
 import oort
 
 COMMANDS = {
-    "demo": "Oort beside random selection on a generated population",
+    "demo": "a real model across simulated phones, Oort beside random selection",
+    "simulate": "an experiment from a TOML file, into a folder that it can go on from",
+    "report": "pictures of runs, and a page that opens offline",
     "inspect": "what a saved selector or a store holds, and whether it is sound",
     "export": "write a job of a store to a file",
     "import": "make a job of a store from a file",
     "migrate": "bring a store to the newest schema, after a backup",
+    "plan": "how many participants a test takes, and what they guarantee",
+    "reproduce": "a table or figure of the paper, measured again",
 }
 
 

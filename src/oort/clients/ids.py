@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from oort.clients.hashed_ids import HashedIds
-from oort.clients.id_columns import GONE, IdColumn, id_at, id_column, id_list
+from oort.clients.id_columns import GONE, TEXT, IdColumn, id_at, id_column, id_list
+from oort.errors import DamagedFileError
+from oort.savefile import column
 from oort.types import ClientId, Mask, Rows
 
 _FEW: Final = 32_768
@@ -109,22 +111,20 @@ class ClientIds:
         """The ids that ``to_arrays`` gave.
 
         Raises:
-            ValueError: The arrays do not fit together, or an id stands in two rows.
+            DamagedFileError: The arrays are not such as ``to_arrays`` gives.
         """
-        kind, number = arrays["id_kind"], arrays["id_number"]
-        length = arrays["id_length"].astype(np.int64)
-        if length.size == 0:
-            length = np.zeros(kind.size, np.int64)
-        text = arrays["id_text"]
-        if not kind.size == number.size == length.size or int(length.sum()) != text.size:
-            message = "the columns of the ids have different lengths"
-            raise ValueError(message)
-        ids = cls()
-        column = IdColumn(kind, number, length, text)
-        if len(column) > _FEW:
-            ids._few, ids._many = None, HashedIds.from_column(column)
+        kind = column(arrays, "id_kind", np.uint8)
+        number = column(arrays, "id_number", np.uint64, kind.size)
+        length = column(arrays, "id_length", np.uint32, kind.size).astype(np.int64)
+        text = column(arrays, "id_text", np.uint8, int(length.sum()))
+        if kind.max(initial=0) > TEXT:
+            message = f"the saved ids are damaged: kind {kind.max()} is none"
+            raise DamagedFileError(message)
+        ids, saved = cls(), IdColumn(kind, number, length, text)
+        if len(saved) > _FEW:
+            ids._few, ids._many = None, HashedIds.from_column(saved)
         else:
-            ids._few = _FewIds.from_column(column)
+            ids._few = _FewIds.from_column(saved)
         return ids
 
     def _take_many(self) -> None:
@@ -202,8 +202,8 @@ class _FewIds:
             client_id = id_at(kind, number, text[start : start + length]) if kind != GONE else None
             start += length
             if client_id is not None and ids.row_of.setdefault(client_id, row) != row:
-                message = f"the id {client_id!r:.80} stands in two rows"
-                raise ValueError(message)
+                message = f"the saved ids are damaged: {client_id!r:.80} stands in two rows"
+                raise DamagedFileError(message)
             ids.id_of.append(client_id)
         return ids
 

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from oort.clients.changes import Hinted, Joined, Returned, RosterChange
-from oort.clients.columns import LARGEST_STORED, PRESENT
-from oort.clients.given import Given, numbers
-from oort.clients.id_columns import id_list
+from oort.clients.columns import PRESENT, stored
+from oort.clients.given import Given, is_one, listed, numbers
+from oort.clients.id_columns import id_list, plain_items
 from oort.clients.table import ClientTable
 from oort.errors import InvalidArgumentError, UnknownClientError
 from oort.types import Among, Mask, RowNumbers, Rows
@@ -32,7 +32,7 @@ def rows_of(table: ClientTable, clients: Among) -> Rows:
     Raises:
         InvalidArgumentError: An id is none, or a mask or a row number does not fit.
     """
-    rows = _rows_given(table, clients)
+    rows = rows_given(table, clients)
     if rows is None:
         rows = table.ids.find(clients)
         rows = rows[rows >= 0]
@@ -45,7 +45,7 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
     Raises:
         UnknownClientError: One of them was never seen.
     """
-    rows = _rows_given(table, clients)
+    rows = rows_given(table, clients)
     if rows is not None:
         return rows
     rows = table.ids.find(clients)
@@ -56,19 +56,22 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
     return rows
 
 
-def joining(table: ClientTable, clients: Among) -> tuple[Rows, list[RosterChange]]:
+def joining(
+    table: ClientTable, clients: Among, *, bring_back: bool = True
+) -> tuple[Rows, list[RosterChange]]:
     """The rows of these clients, once unknown ones have joined and removed ones come back.
 
-    Nothing has changed yet: the changes say what it takes.
+    Removed ones stay away unless they are to come back. Nothing has changed yet: the changes say
+    what it takes.
     """
-    rows = _rows_given(table, clients)
+    rows = rows_given(table, clients)
     new = None
     if rows is None:
         rows, new = table.ids.place(clients)
     changes: list[RosterChange] = [] if new is None else [Joined(new)]
     known = rows if new is None else rows[rows < table.num_rows]
     gone = known[(table.flags[known] & PRESENT) == 0]
-    if gone.size:
+    if bring_back and gone.size:
         changes.append(Returned(np.unique(gone)))
     return rows, changes
 
@@ -93,10 +96,10 @@ def registration(
     Raises:
         InvalidArgumentError: An id or a hint is wrong.
     """
-    ids: Any = clients if hasattr(clients, "__len__") else list(clients)
+    ids: Any = clients if hasattr(clients, "__len__") else plain_items(clients)
     rows, changes = joining(table, ids)
-    samples = _Hint("num_samples", num_samples, rows.size, highest=_LARGEST_COUNT)
-    duration = _Hint("expected_duration_s", expected_duration_s, rows.size)
+    samples = _Hint("num_samples", listed(num_samples), rows.size, highest=_LARGEST_COUNT)
+    duration = _Hint("expected_duration_s", listed(expected_duration_s), rows.size)
     for hint in (samples, duration):
         hint.check(rows if _by_row(ids) else ids)
     return rows, chain(changes, _hinted(rows, samples, duration))
@@ -111,8 +114,8 @@ def _hinted(rows: Rows, samples: _Hint, duration: _Hint) -> Iterator[RosterChang
             yield Hinted("num_samples", rows[part][there], given.values[there].astype(np.uint32))
         given = duration.given(part)
         if given is not None and given.there.any():
-            expected_s = np.minimum(given.values[given.there], LARGEST_STORED).astype(np.float32)
-            yield Hinted("duration_s", rows[part][given.there], expected_s)
+            there = given.there
+            yield Hinted("duration_s", rows[part][there], stored(given.values[there]))
 
 
 def present_rows(table: ClientTable) -> Rows:
@@ -143,8 +146,12 @@ def _by_row(clients: Among) -> bool:
     return isinstance(clients, RowNumbers) or is_mask
 
 
-def _rows_given(table: ClientTable, clients: Among) -> Rows | None:
-    """The rows, where clients are named by row numbers or by a mask."""
+def rows_given(table: ClientTable, clients: Among) -> Rows | None:
+    """The rows, where clients are named by row numbers or by a mask; nothing where by ids.
+
+    Raises:
+        InvalidArgumentError: The mask or a row number does not fit.
+    """
     if isinstance(clients, RowNumbers):
         return checked_rows(table, clients)
     if isinstance(clients, np.ndarray) and clients.dtype == np.bool_:
@@ -190,7 +197,7 @@ class _Hint:
     def _read(self, part: slice) -> Given | None:
         if self.column is None:
             return None
-        one_for_all = np.ndim(self.column) == 0
+        one_for_all = is_one(self.column)
         values = self.column if one_for_all else self.column[part]
         if not one_for_all and len(self.column) != self.count:
             values = self.column
@@ -206,7 +213,7 @@ class _Hint:
     def _refuse(self, ids: Any, place: int) -> None:
         whole = self.highest < np.inf
         must_be = "a whole number, 0 or more" if whole else "a finite number of seconds, 0 or more"
-        got = self.column if np.ndim(self.column) == 0 else self.column[place]
+        got = self.column if is_one(self.column) else self.column[place]
         plain = got.item() if isinstance(got, np.generic) else got
         message = (
             f"client {_id_at(ids, place)!r:.80}: {self.name} must be {must_be}; got {plain!r:.80}"

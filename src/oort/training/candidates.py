@@ -7,10 +7,10 @@ have risen: utilities are scaled by a range that moves a little, the staleness b
 ln R, the preferred duration follows a quantile. Where that bound is below the cut-off, the pool is
 what a full pass would find, row by row; where it is not, a full pass is made.
 
-    score = (a(u) + b) · p      with b = √(w ln R / L), p = min(1, T/t)²
+    score = (a(u) + b) · p      with b = √(w ln R / L), p = min(1, T/t)^α
 
 For ρ = max(a's slope ratio, b's ratio), σ = max over u of a(u) − ρ · a₀(u), and
-φ = max(1, T/T₀)²: score ≤ (ρ · score₀ + σ) · φ. The difference a − ρ·a₀ is piecewise linear in
+φ = max(1, T/T₀)^α: score ≤ (ρ · score₀ + σ) · φ. The difference a − ρ·a₀ is piecewise linear in
 u, so its maximum lies at the ends of the two ranges.
 """
 
@@ -31,6 +31,7 @@ _SLACK: Final = 1.00001  # scores are rounded to 4-byte floats; the bound is not
 _TINY: Final = 1e-6
 _FEWEST: Final = 8_192
 _PER_PICK: Final = 16
+_TOO_MANY: Final = 4
 _LONG: Final = 32  # rounds
 
 
@@ -41,6 +42,7 @@ class Yardstick:
     scale: Scale
     uncertainty: float
     preferred_s: float
+    alpha: float = 2.0
 
     def worth(self, utility: float) -> float:
         """The scaled utility, in exact arithmetic."""
@@ -66,7 +68,7 @@ def highest_possible(score: float, then: Yardstick, now: Yardstick) -> float:
     ends = (then.scale.low, then.scale.cap, now.scale.low, now.scale.cap)
     corners = [float(end) for end in ends if end >= then.scale.low]
     sigma = max(0.0, *(now.worth(u) - rho * then.worth(u) for u in corners))
-    faster = max(1.0, _ratio(now.preferred_s, then.preferred_s)) ** 2
+    faster = _power(max(1.0, _ratio(now.preferred_s, then.preferred_s)), now.alpha)
     return (rho * max(score, 0.0) + sigma) * faster * _SLACK + _TINY
 
 
@@ -120,11 +122,11 @@ class Candidates:
         self, wanted: int, share: float, now: Yardstick, score: Callable[[Rows], Single]
     ) -> tuple[Pool | None, bool]:
         """The pool, where nobody but the candidates can be in it; else whether they are stale."""
-        if self._then is None:
-            return None, True
         if self._changed:
             self._rows = _merged(self._rows, np.concatenate(self._changed))
             self._changed = []
+        if self._then is None or self._rows.size > _TOO_MANY * _how_many(wanted):
+            return None, True
         scores = score(self._rows)
         may = scores >= 0
         if np.count_nonzero(may) < wanted:
@@ -137,12 +139,17 @@ class Candidates:
     def _remember(
         self, best: Callable[[int], tuple[Rows, Single]], wanted: int, now: Yardstick
     ) -> None:
-        count = max(_FEWEST, _PER_PICK * wanted)
+        count = _how_many(wanted)
         rows, scores = best(count)
         self.full_passes += 1
         self._uses = 0
         self._rows, self._changed, self._then = rows, [], now
         self._below = -1.0 if rows.size < count else float(scores.min())
+
+
+def _how_many(wanted: int) -> int:
+    """How many candidates a full pass keeps."""
+    return max(_FEWEST, _PER_PICK * wanted)
 
 
 def _merged(rows: Rows, more: Rows) -> Rows:
@@ -156,6 +163,14 @@ def _merged(rows: Rows, more: Rows) -> Rows:
     there = rows[np.minimum(places, rows.size - 1)] == more if rows.size else np.zeros(0, np.bool_)
     new = more[~there] if rows.size else more
     return np.insert(rows, rows.searchsorted(new), new)
+
+
+def _power(base: float, exponent: float) -> float:
+    """A power that becomes infinite instead of raising."""
+    try:
+        return float(base**exponent)
+    except OverflowError:
+        return math.inf
 
 
 def _ratio(now: float, then: float) -> float:

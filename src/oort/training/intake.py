@@ -13,18 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from oort.clients.columns import EXPLORED, LARGEST_STORED
+from oort.clients.columns import EXPLORED, stored
 from oort.clients.id_columns import IdColumn, checked_id
 from oort.clients.table import ClientTable
 from oort.errors import InvalidClientIdError
 from oort.training.feedback import COMPLETED, UNUSED, Reports
 from oort.training.rounds import RoundBook
 from oort.types import Rows, UpdateResult
+
+_NO_ID: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,9 @@ def find_reporters(table: ClientTable, clients: Sequence[Any], reports: Reports)
         try:
             rows[place] = table.ids.find([checked_id(client)])[0]
         except InvalidClientIdError:
-            here = np.arange(len(clients)) == place
-            shape = "a string or an integer from -2**63 to 2**64-1"
-            reports.reject(here, "client id", np.full(1, client, object).item(), shape)
+            rows[place] = _NO_ID
+    shape = "a string or an integer from -2**63 to 2**64-1"
+    reports.reject(rows == _NO_ID, "client id", clients, shape)
     return rows
 
 
@@ -103,8 +105,8 @@ def _taken(rows: Rows, reports: Reports, places: Rows, outdated: Rows) -> Taken:
     return Taken(
         rows=rows[places],
         outcome=reports.outcome[places],
-        utility=_stored(reports.utility[places]),
-        duration_s=_stored(reports.duration_s[places]),
+        utility=stored(reports.utility[places]),
+        duration_s=stored(reports.duration_s[places]),
         num_samples=reports.num_samples[places],
         sketch=sketch,
         outdated=outdated,
@@ -139,7 +141,3 @@ def write(table: ClientTable, book: RoundBook, number: int, taken: Taken) -> Non
 def _keep_sketches(table: ClientTable, rows: Rows, sketch: npt.NDArray[np.float32]) -> None:
     there = ~np.isnan(sketch).any(axis=1)
     table.sketch[rows[there]] = sketch[there]
-
-
-def _stored(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    return np.minimum(values, LARGEST_STORED).astype(np.float32)

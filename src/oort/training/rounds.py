@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from oort.errors import DamagedFileError
+from oort.savefile import column
 from oort.types import Floats, Mask, Rows
 
 History = dict[int, tuple[float, int]]
@@ -21,7 +24,7 @@ _FEW: Final = 4096
 
 
 class RowSet:
-    """A growing set of rows: a Python set while it is small, a mask over rows when it is not.
+    """A growing set of rows, in whatever form takes least: a set, a sorted array, a mask.
 
     >>> seen = RowSet()
     >>> seen.add(np.array([3, 5]))
@@ -31,43 +34,51 @@ class RowSet:
 
     def __init__(self) -> None:
         self._few: set[int] | None = set()
-        self._mask: Mask = np.zeros(0, np.bool_)
+        self._some: Rows = np.empty(0, np.int64)  #: ascending
+        self._many: Mask | None = None
 
     def add(self, rows: Rows) -> None:
         """Put rows in."""
-        if self._few is not None:
+        if self._few is not None and len(self._few) + rows.size <= _FEW:
             self._few.update(rows.tolist())
-            if len(self._few) <= _FEW:
-                return
-            rows = np.fromiter(self._few, np.int64, len(self._few))
-            self._few = None
+            return
+        rows = np.concatenate([self.to_rows(), rows]) if self._many is None else rows
+        self._few = None
         top = int(rows.max(initial=-1)) + 1
-        if top > self._mask.size:
-            wider = np.zeros(max(top, 2 * self._mask.size), np.bool_)
-            wider[: self._mask.size] = self._mask
-            self._mask = wider
-        self._mask[rows] = True
+        if self._many is None and 8 * rows.size < top:
+            self._some = np.unique(rows)
+            return
+        if self._many is None or top > self._many.size:
+            held = np.zeros(0, np.bool_) if self._many is None else self._many
+            self._many = np.zeros(max(top, 2 * held.size), np.bool_)
+            self._many[: held.size] = held
+        self._some = np.empty(0, np.int64)
+        self._many[rows] = True
 
     def contains(self, rows: Rows) -> Mask:
         """Which of these rows are in."""
         if self._few is not None:
             few = self._few
             return np.fromiter((row in few for row in rows.tolist()), np.bool_, rows.size)
-        inside = rows < self._mask.size
-        return inside & self._mask[np.where(inside, rows, 0)]
+        if self._many is None:
+            return np.isin(rows, self._some)
+        inside = rows < self._many.size
+        return np.asarray(inside & self._many[np.where(inside, rows, 0)])
 
     def discard(self, rows: Rows) -> None:
         """Take rows out."""
         if self._few is not None:
             self._few.difference_update(rows.tolist())
+        elif self._many is None:
+            self._some = self._some[~np.isin(self._some, rows)]
         else:
-            self._mask[rows[rows < self._mask.size]] = False
+            self._many[rows[rows < self._many.size]] = False
 
     def to_rows(self) -> Rows:
         """All rows, ascending."""
         if self._few is not None:
             return np.array(sorted(self._few), np.int64)
-        return np.flatnonzero(self._mask)
+        return self._some if self._many is None else np.flatnonzero(self._many)
 
 
 @dataclass(slots=True)
@@ -128,6 +139,7 @@ class RoundBook:
         for kept in (self.selected, self.received, self.history):
             for old in [r for r in kept if r < self.oldest]:
                 del kept[old]
+        self.unfolded = [entry for entry in self.unfolded if entry[0] >= self.oldest]
 
     def take_history(self, history: History) -> None:
         """Replace the history by one that the newest reports were folded into."""
@@ -176,33 +188,31 @@ class RoundBook:
 
     @classmethod
     def from_state(
-        cls, memory: int, numbers: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+        cls,
+        memory: int,
+        numbers: Mapping[str, Any],
+        arrays: Mapping[str, npt.NDArray[Any]],
+        num_rows: int,
     ) -> RoundBook:
-        """The book that ``to_state`` gave."""
+        """The book that ``to_state`` gave, of a table with so many rows.
+
+        Raises:
+            DamagedFileError: The values are not such as ``to_state`` gives.
+        """
         book = cls(
             memory=memory,
-            round_number=int(numbers["round_number"]),
-            draws=int(numbers["draws"]),
-            pacer_steps=int(numbers["pacer_steps"]),
+            round_number=_stored_count(numbers, "round_number", 0),
+            draws=_stored_count(numbers, "draws", 0),
+            pacer_steps=_stored_count(numbers, "pacer_steps", 1),
         )
-        book.selected = _unstacked("selected", arrays)
-        for round_number, rows in _unstacked("received", arrays).items():
+        book.selected = _unstacked("selected", arrays, num_rows)
+        for round_number, rows in _unstacked("received", arrays, num_rows).items():
             book.note(round_number, rows)
-        sums = zip(arrays["history_sum"].tolist(), arrays["history_count"].tolist(), strict=True)
-        book.history = dict(zip(arrays["history_round"].tolist(), sums, strict=True))
-        rounds = arrays["unfolded_round"]
-        edges = (
-            np.flatnonzero(np.diff(rounds, prepend=-1)) if rounds.size else np.empty(0, np.int64)
-        )
-        for start, end in zip(edges.tolist(), [*edges[1:].tolist(), rounds.size], strict=False):
-            part = slice(start, end)
-            book.unfolded.append(
-                (
-                    int(rounds[start]),
-                    arrays["unfolded_row"][part],
-                    arrays["unfolded_utility"][part],
-                )
-            )
+        rounds = column(arrays, "history_round", np.int64)
+        sums = column(arrays, "history_sum", np.float64, rounds.size).tolist()
+        counts = column(arrays, "history_count", np.int64, rounds.size).tolist()
+        book.history = dict(zip(rounds.tolist(), zip(sums, counts, strict=True), strict=True))
+        book.unfolded = _unfolded(arrays, num_rows)
         return book
 
 
@@ -214,7 +224,43 @@ def _stacked(name: str, by_round: Mapping[int, Rows]) -> dict[str, npt.NDArray[A
     }
 
 
-def _unstacked(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[int, Rows]:
-    ends = np.cumsum(arrays[f"{name}_count"])[:-1]
-    parts = np.split(arrays[f"{name}_row"], ends) if arrays[f"{name}_round"].size else []
-    return dict(zip(arrays[f"{name}_round"].tolist(), parts, strict=True))
+def _unstacked(
+    name: str, arrays: Mapping[str, npt.NDArray[Any]], num_rows: int
+) -> dict[int, Rows]:
+    rounds = column(arrays, f"{name}_round", np.int64)
+    counts = column(arrays, f"{name}_count", np.int64, rounds.size)
+    if counts.min(initial=0) < 0:
+        message = f"column '{name}_count' must be counts; it has {counts.min()}"
+        raise DamagedFileError(message)
+    rows = _stored_rows(arrays, f"{name}_row", num_rows, size=sum(counts.tolist()))
+    parts = np.split(rows, np.cumsum(counts)[:-1]) if rounds.size else []
+    return dict(zip(rounds.tolist(), parts, strict=True))
+
+
+def _unfolded(
+    arrays: Mapping[str, npt.NDArray[Any]], num_rows: int
+) -> list[tuple[int, Rows, Floats]]:
+    rounds = column(arrays, "unfolded_round", np.int64)
+    rows = _stored_rows(arrays, "unfolded_row", num_rows, size=rounds.size)
+    utility = column(arrays, "unfolded_utility", np.float32, rounds.size)
+    edges = [0, *(np.flatnonzero(np.diff(rounds)) + 1).tolist(), rounds.size]
+    parts = [slice(start, end) for start, end in pairwise(edges) if end > start]
+    return [(int(rounds[part.start]), rows[part], utility[part]) for part in parts]
+
+
+def _stored_rows(
+    arrays: Mapping[str, npt.NDArray[Any]], name: str, num_rows: int, *, size: int
+) -> Rows:
+    rows = column(arrays, name, np.int64, size)
+    if rows.size and not 0 <= rows.min() <= rows.max() < num_rows:
+        message = f"column '{name}' must be rows from 0 to {num_rows - 1}; it has others"
+        raise DamagedFileError(message)
+    return rows
+
+
+def _stored_count(numbers: Mapping[str, Any], name: str, least: int) -> int:
+    value = numbers.get(name)
+    if type(value) is not int or not least <= value < 2**32:
+        message = f"'{name}' must be a whole number, {least} or more; it is {value!r:.80}"
+        raise DamagedFileError(message)
+    return value
