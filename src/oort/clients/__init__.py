@@ -1,0 +1,9 @@
+"""What is known of every client.
+
+    columns    the schema: name, type, unit and meaning of each column, and the bits of the flags
+    ids        client id -> row, and back
+    table      the columns themselves, growing as clients join
+
+A client is a row. Rows are never renumbered or reused while a selector lives: a client that leaves keeps its row, a
+client that is forgotten leaves an empty one.
+"""

@@ -1,0 +1,1 @@
+"""Choosing who tests."""
