@@ -4,6 +4,8 @@
       .exploration        ExplorationConfig: how much is tried that was never tried
       .pacer              PacerConfig: how patient a round is
 
+    TestingConfig         everything about who tests
+
 Every setting has the default that we recommend. ``TrainingConfig.paper()`` holds the paper's values. A config is
 storable: ``to_dict`` gives plain values, ``from_dict`` takes them back and refuses what it does not know.
 """
@@ -19,6 +21,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from oort.errors import ConfigError, require
+from oort.types import ClientId
 
 _Config = TypeVar("_Config")
 
@@ -35,7 +38,10 @@ class ExplorationConfig:
         for name in ("start", "decay", "minimum"):
             _number(self, name, 0.0, 1.0)
         require(
-            self.minimum <= self.start, "ExplorationConfig.minimum", f"at most start ({self.start})", self.minimum
+            self.minimum <= self.start,
+            "ExplorationConfig.minimum",
+            f"at most start ({self.start})",
+            self.minimum,
         )
 
 
@@ -43,14 +49,20 @@ class ExplorationConfig:
 class PacerConfig:
     """How the preferred round duration T follows the utility collected."""
 
-    window: int = field(default=20, metadata={"doc": "rounds (W) whose utility is compared with the W before"})
+    window: int = field(
+        default=20, metadata={"doc": "rounds (W) whose utility is compared with the W before"}
+    )
     smallest_step: float = field(
-        default=0.05, metadata={"doc": "least growth of T per step, as a quantile of the explored durations"}
+        default=0.05,
+        metadata={"doc": "least growth of T per step, as a quantile of the explored durations"},
     )
     step_s: float | None = field(
-        default=None, metadata={"doc": "grow T by this many seconds instead of by a quantile (the paper's Δ)"}
+        default=None,
+        metadata={"doc": "grow T by this many seconds instead of by a quantile (the paper's Δ)"},
     )
-    preferred_s: float | None = field(default=None, metadata={"doc": "a fixed T in seconds; the pacer rests"})
+    preferred_s: float | None = field(
+        default=None, metadata={"doc": "a fixed T in seconds; the pacer rests"}
+    )
 
     def __post_init__(self) -> None:
         _integer(self, "window", 1)
@@ -74,39 +86,65 @@ class TrainingConfig:
     """
 
     seed: int = field(default=0, metadata={"doc": "same seed and same calls, same picks"})
-    utility: str = field(default="loss", metadata={"doc": "name of the utility: what a client's data is worth"})
+    utility: str = field(
+        default="loss", metadata={"doc": "name of the utility: what a client's data is worth"}
+    )
     clip_quantile: float = field(
-        default=0.95, metadata={"doc": "utilities above this quantile of the explored count as that quantile"}
+        default=0.95,
+        metadata={"doc": "utilities above this quantile of the explored count as that quantile"},
     )
-    staleness: float = field(default=0.1, metadata={"doc": "weight of not having been heard of: √(w · ln R / L)"})
+    staleness: float = field(
+        default=0.1, metadata={"doc": "weight of not having been heard of: √(w · ln R / L)"}
+    )
     alpha: float = field(
-        default=2.0, metadata={"doc": "penalty (T/t)^α for t > T; inf: whoever needs more than T is not eligible"}
+        default=2.0,
+        metadata={
+            "doc": "penalty (T/t)^α for t > T; inf: whoever needs more than T is not eligible"
+        },
     )
-    fairness_weight: float = field(default=0.0, metadata={"doc": "f in (1−f) · utility + f · fairness"})
-    fairness: str = field(default="participations", metadata={"doc": "name of the fairness function"})
+    fairness_weight: float = field(
+        default=0.0, metadata={"doc": "f in (1−f) · utility + f · fairness"}
+    )
+    fairness: str = field(
+        default="participations", metadata={"doc": "name of the fairness function"}
+    )
     cutoff: float = field(
-        default=0.95, metadata={"doc": "share of the k-th utility that admits a client to the exploitation pool"}
+        default=0.95,
+        metadata={
+            "doc": "share of the k-th utility that admits a client to the exploitation pool"
+        },
     )
     max_participations: int | None = field(
-        default=None, metadata={"doc": "a client selected more often leaves exploitation; none: nobody does"}
+        default=None,
+        metadata={"doc": "a client selected more often leaves exploitation; none: nobody does"},
     )
     exploration: ExplorationConfig = field(
         default_factory=ExplorationConfig, metadata={"doc": "how much is explored"}
     )
-    pacer: PacerConfig = field(default_factory=PacerConfig, metadata={"doc": "how patient a round is"})
+    pacer: PacerConfig = field(
+        default_factory=PacerConfig, metadata={"doc": "how patient a round is"}
+    )
     strict_rounds: bool = field(
-        default=False, metadata={"doc": "accept feedback only from clients selected in the round that it names"}
+        default=False,
+        metadata={"doc": "accept feedback only from clients selected in the round that it names"},
     )
     planned_rounds: int | None = field(
-        default=None, metadata={"doc": "how long the job will run, if known: lets settings be checked against it"}
+        default=None,
+        metadata={
+            "doc": "how long the job will run, if known: lets settings be checked against it"
+        },
     )
-    sketch_width: int = field(default=0, metadata={"doc": "floats kept of each client's update sketch; 0: none"})
+    sketch_width: int = field(
+        default=0, metadata={"doc": "floats kept of each client's update sketch; 0: none"}
+    )
 
     def __post_init__(self) -> None:
         _integer(self, "seed", 0)
         for name in ("utility", "fairness"):
             value = getattr(self, name)
-            require(isinstance(value, str) and value != "", f"TrainingConfig.{name}", "a name", value)
+            require(
+                isinstance(value, str) and value != "", f"TrainingConfig.{name}", "a name", value
+            )
         for name in ("clip_quantile", "fairness_weight", "cutoff"):
             _number(self, name, 0.0, 1.0)
         _number(self, "staleness", 0.0, math.inf, high_open=True)
@@ -121,9 +159,17 @@ class TrainingConfig:
             "an ExplorationConfig",
             self.exploration,
         )
-        require(isinstance(self.pacer, PacerConfig), "TrainingConfig.pacer", "a PacerConfig", self.pacer)
         require(
-            isinstance(self.strict_rounds, bool), "TrainingConfig.strict_rounds", "true or false", self.strict_rounds
+            isinstance(self.pacer, PacerConfig),
+            "TrainingConfig.pacer",
+            "a PacerConfig",
+            self.pacer,
+        )
+        require(
+            isinstance(self.strict_rounds, bool),
+            "TrainingConfig.strict_rounds",
+            "true or false",
+            self.strict_rounds,
         )
 
     @classmethod
@@ -158,7 +204,9 @@ class TrainingConfig:
         """
         nested = {"exploration": ExplorationConfig, "pacer": PacerConfig}
         values = {
-            name: _from_mapping(nested[name], value) if name in nested and isinstance(value, Mapping) else value
+            name: _from_mapping(nested[name], value)
+            if name in nested and isinstance(value, Mapping)
+            else value
             for name, value in settings.items()
         }
         return _from_mapping(cls, values)
@@ -171,20 +219,143 @@ class TrainingConfig:
         return values
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestingConfig:
+    """Who tests: every setting of a category request.
+
+    >>> TestingConfig(budget=200, transfer_mb=4).budget
+    200
+    >>> TestingConfig(budget=0)
+    Traceback (most recent call last):
+    oort.errors.ConfigError: TestingConfig.budget must be a whole number, 1 or more; got 0
+    """
+
+    budget: int | None = field(
+        default=None, metadata={"doc": "the most participants; none: as many as it takes"}
+    )
+    transfer_mb: float = field(
+        default=0.0,
+        metadata={
+            "doc": "megabytes moved to and from a participant, where its own info says nothing"
+        },
+    )
+    max_samples_per_client: int | None = field(
+        default=None,
+        metadata={
+            "doc": "the most samples one client may be asked for; its own info may say less"
+        },
+    )
+    required: tuple[ClientId, ...] = field(
+        default=(), metadata={"doc": "clients that take part in any case"}
+    )
+    excluded: tuple[ClientId, ...] = field(
+        default=(), metadata={"doc": "clients that take no part"}
+    )
+    tolerance: float = field(
+        default=0.01,
+        metadata={
+            "doc": "the gap to the proven optimum at which the search may stop; 0: optimality"
+        },
+    )
+    time_limit_s: float | None = field(
+        default=None,
+        metadata={
+            "doc": "seconds after which the best plan so far is given; none: a fixed effort"
+        },
+    )
+    method: str = field(
+        default="oort", metadata={"doc": '"oort", or for comparison "paper" or "milp"'}
+    )
+    solver: str = field(
+        default="highs",
+        metadata={
+            "doc": 'what solves MILPs: "highs", "gurobi", or "auto": Gurobi where it can run'
+        },
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("budget", "max_samples_per_client"):
+            if getattr(self, name) is not None:
+                _integer(self, name, 1)
+        _number(self, "transfer_mb", 0.0, math.inf, high_open=True)
+        _number(self, "tolerance", 0.0, math.inf, high_open=True)
+        if self.time_limit_s is not None:
+            _number(self, "time_limit_s", 0.0, math.inf, low_open=True)
+        for name in ("required", "excluded"):
+            _ids(self, name)
+        for name, choices in (
+            ("method", ("oort", "paper", "milp")),
+            ("solver", ("highs", "gurobi", "auto")),
+        ):
+            value = getattr(self, name)
+            require(
+                value in choices, f"TestingConfig.{name}", f"one of {', '.join(choices)}", value
+            )
+        both = next((i for i in self.required if i in set(self.excluded)), None)
+        require(
+            both is None, "TestingConfig.excluded", "without the clients that are required", both
+        )
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> TestingConfig:
+        """Settings from plain values.
+
+        Raises:
+            ConfigError: A setting is unknown or wrong; the message names it.
+
+        >>> TestingConfig.from_dict({"budget": 50, "required": ["cam-1"]}).required
+        ('cam-1',)
+        """
+        return _from_mapping(cls, settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, storable as JSON."""
+        return {
+            **dataclasses.asdict(self),
+            "required": list(self.required),
+            "excluded": list(self.excluded),
+        }
+
+
+def _ids(config: object, name: str) -> None:
+    """Check a collection of client ids and store it as a tuple."""
+    value = getattr(config, name)
+    where = f"{type(config).__name__}.{name}"
+    require(
+        not isinstance(value, str | bytes | Mapping), where, "a collection of client ids", value
+    )
+    try:
+        ids = tuple(value.tolist() if hasattr(value, "tolist") else value)
+    except TypeError:
+        ids = (None,)
+    for one in ids:
+        good = isinstance(one, str) or (isinstance(one, int) and not isinstance(one, bool))
+        require(good, where, "a collection of client ids", value)
+    object.__setattr__(config, name, tuple(dict.fromkeys(ids)))
+
+
 def _from_mapping(cls: type[_Config], values: Mapping[str, Any]) -> _Config:
     """Build a config from a mapping, refusing names that it does not have."""
     names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
     for name in values:
         if name not in names:
             close = difflib.get_close_matches(str(name), names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"the settings are {', '.join(names)}"
+            hint = (
+                f"did you mean {close[0]!r}?" if close else f"the settings are {', '.join(names)}"
+            )
             message = f"{cls.__name__} has no setting {name!r}; {hint}"
             raise ConfigError(message)
     return cls(**values)
 
 
 def _number(
-    config: object, name: str, low: float, high: float, *, low_open: bool = False, high_open: bool = False
+    config: object,
+    name: str,
+    low: float,
+    high: float,
+    *,
+    low_open: bool = False,
+    high_open: bool = False,
 ) -> None:
     """Check a real setting and store it as a float."""
     value = getattr(config, name)
@@ -195,7 +366,9 @@ def _number(
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    inside = (low < number if low_open else low <= number) and (number < high if high_open else number <= high)
+    inside = (low < number if low_open else low <= number) and (
+        number < high if high_open else number <= high
+    )
     require(inside, f"{type(config).__name__}.{name}", allowed, value)
     object.__setattr__(config, name, number)
 
@@ -209,5 +382,7 @@ def _integer(config: object, name: str, low: int) -> None:
         number = operator.index(value)
     except TypeError:
         number = low - 1
-    require(number >= low, f"{type(config).__name__}.{name}", f"a whole number, {low} or more", value)
+    require(
+        number >= low, f"{type(config).__name__}.{name}", f"a whole number, {low} or more", value
+    )
     object.__setattr__(config, name, number)

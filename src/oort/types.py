@@ -1,11 +1,12 @@
 """The values that cross Oort's borders: what clients report, what a selection says.
 
-    ClientId        a string, or an integer from −2⁶³ to 2⁶⁴−1; 1 and "1" are two clients
-    Feedback        what one client reports after a round
-    Outcome         completed, failed or unused
-    UpdateResult    what became of a batch of reports
-    Selection       who was picked, and why
-    ClientColumns   what is known of some clients, as arrays: what a utility or a fairness function sees
+ClientId        a string, or an integer from −2⁶³ to 2⁶⁴−1; 1 and "1" are two clients
+Feedback        what one client reports after a round
+Outcome         completed, failed or unused
+UpdateResult    what became of a batch of reports
+Selection       who was picked, and why
+ClientInfo      what one client holds, and how fast it is: for test plans
+ClientColumns   what is known of some clients, as arrays: what a utility or a fairness function sees
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from oort.errors import InvalidFeedbackError
+from oort.errors import InvalidClientInfoError, InvalidFeedbackError
 
 ClientId: TypeAlias = str | int
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -33,8 +34,12 @@ class Outcome(str, Enum):
     """How a participation ended."""
 
     COMPLETED = "completed"  #: trained and reported: utility and duration count
-    FAILED = "failed"  #: selected, but dropped out: counts as a participation, says nothing of utility
-    UNUSED = "unused"  #: over-committed and cut off by the quorum: does not count as a participation
+    FAILED = (
+        "failed"  #: selected, but dropped out: counts as a participation, says nothing of utility
+    )
+    UNUSED = (
+        "unused"  #: over-committed and cut off by the quorum: does not count as a participation
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +64,11 @@ class Feedback:
 
     @classmethod
     def from_losses(
-        cls, losses: npt.ArrayLike, *, duration_s: float | None = None, sketch: Sequence[float] | None = None
+        cls,
+        losses: npt.ArrayLike,
+        *,
+        duration_s: float | None = None,
+        sketch: Sequence[float] | None = None,
     ) -> Feedback:
         """Feedback from the loss of every sample trained on.
 
@@ -69,7 +78,12 @@ class Feedback:
         """
         values = np.asarray(losses, dtype=np.float64).ravel()
         mean_square = float(np.mean(np.square(values))) if values.size else 0.0
-        return cls(num_samples=values.size, mean_squared_loss=mean_square, duration_s=duration_s, sketch=sketch)
+        return cls(
+            num_samples=values.size,
+            mean_squared_loss=mean_square,
+            duration_s=duration_s,
+            sketch=sketch,
+        )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Feedback:
@@ -93,6 +107,47 @@ class Feedback:
             given.setdefault("num_samples", from_losses.num_samples)
             given["mean_squared_loss"] = from_losses.mean_squared_loss
         return cls(**given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientInfo:
+    """What one client holds and how fast it is: what a test plan needs to know.
+
+    What is left out stays as it was known; ``samples`` replaces all counts of the client. Values are checked when they
+    reach a selector, which knows whose they are.
+
+    >>> ClientInfo(samples={"cat": 120, "dog": 30}, samples_per_s=25, bandwidth_mbps=8).samples["cat"]
+    120
+    """
+
+    samples: Mapping[Any, int] | None = (
+        None  #: samples of each category, named by strings or integers
+    )
+    samples_per_s: float | None = None  #: how fast it tests
+    bandwidth_mbps: float | None = None  #: megabits per second
+    transfer_mb: float | None = (
+        None  #: megabytes to move for one test, where it differs from the job's
+    )
+    max_samples: int | None = None  #: the most samples it may be asked for in one test
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> ClientInfo:
+        """The same from a plain dict.
+
+        Raises:
+            InvalidClientInfoError: A key is not a field; the message lists the fields.
+
+        >>> ClientInfo.from_mapping({"samples_per_s": 25}).samples_per_s
+        25
+        """
+        allowed = [f.name for f in fields(cls)]
+        unknown = sorted(set(values) - set(allowed), key=str)
+        if unknown:
+            message = (
+                f"client info has no field {unknown[0]!r}; the fields are {', '.join(allowed)}"
+            )
+            raise InvalidClientInfoError(message)
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +209,9 @@ class Selection:
 
     participants: list[ClientId]
     round_number: int
-    preferred_s: float = float("inf")  #: the paper's T, seconds; infinite until durations are known
+    preferred_s: float = float(
+        "inf"
+    )  #: the paper's T, seconds; infinite until durations are known
     epsilon: float = float("nan")  #: the share meant for exploration
     cutoff: float = float("nan")  #: scores from here up were admitted to the exploitation pool
     pool_size: int = 0  #: how many were
@@ -194,9 +251,13 @@ class Selection:
         t = self.table
         if t is None:
             return ()
-        columns = [np.asarray(c).tolist() for c in (t.score, t.utility, t.staleness, t.speed, t.fairness)]
+        columns = [
+            np.asarray(c).tolist() for c in (t.score, t.utility, t.staleness, t.speed, t.fairness)
+        ]
         rest = [np.asarray(t.duration_s).tolist(), np.asarray(t.participations).tolist()]
-        return tuple(Pick(*row) for row in zip(self.participants, t.how, *columns, *rest, strict=True))
+        return tuple(
+            Pick(*row) for row in zip(self.participants, t.how, *columns, *rest, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

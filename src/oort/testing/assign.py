@@ -33,7 +33,9 @@ class Assignment:
     flows: int  #: maximum flows that it took
 
 
-def earliest_deadline(need: int, fixed_s: Floats, speed: Floats, limit: Int64s, *, from_s: float = 0.0) -> float:
+def earliest_deadline(
+    need: int, fixed_s: Floats, speed: Floats, limit: Int64s, *, from_s: float = 0.0
+) -> float:
     """The smallest deadline, not before ``from_s``, within which these clients can do ``need`` samples together.
 
     It is the ``need``-th smallest of all τ_n + k/s_n: the interval that holds it is narrowed until few enough of these
@@ -58,7 +60,9 @@ def earliest_deadline(need: int, fixed_s: Floats, speed: Floats, limit: Int64s, 
     return _narrowed(need, fixed_s[known], speed[known], limit[known], low, high)
 
 
-def _narrowed(need: int, fixed_s: Floats, speed: Floats, limit: Int64s, low: float, high: float) -> float:
+def _narrowed(
+    need: int, fixed_s: Floats, speed: Floats, limit: Int64s, low: float, high: float
+) -> float:
     """The deadline in (low, high] at which ``need`` is first met; it is met at ``high`` and not at ``low``."""
     below = samples_within(low, fixed_s, speed, limit)
     above = samples_within(high, fixed_s, speed, limit)
@@ -95,17 +99,23 @@ def cut_deadline(problem: Problem, categories: Mask, *, from_s: float = 0.0) -> 
     """The smallest deadline within which all clients together can do what is wanted of these categories together."""
     need = int(problem.quota[categories].sum())
     if categories.all():
-        return earliest_deadline(need, problem.fixed_s, problem.speed, problem.limit, from_s=from_s)
+        return earliest_deadline(
+            need, problem.fixed_s, problem.speed, problem.limit, from_s=from_s
+        )
     if int(categories.sum()) == 1:
         entries = np.flatnonzero(problem.category == np.flatnonzero(categories)[0])
         holders = np.searchsorted(problem.indptr, entries, side="right") - 1
         held = problem.count[entries].astype(np.int64)
     else:
-        totals = sums_by_row(np.where(categories[problem.category], problem.count, 0), problem.indptr)
+        totals = sums_by_row(
+            np.where(categories[problem.category], problem.count, 0), problem.indptr
+        )
         holders = np.flatnonzero(totals)
         held = totals[holders]
     held = np.minimum(held, problem.limit[holders])
-    return earliest_deadline(need, problem.fixed_s[holders], problem.speed[holders], held, from_s=from_s)
+    return earliest_deadline(
+        need, problem.fixed_s[holders], problem.speed[holders], held, from_s=from_s
+    )
 
 
 def assign(problem: Problem, *, from_s: float = 0.0) -> Assignment | None:
@@ -188,7 +198,9 @@ def _without_decision(
         own = free[rows]
         samples[own] = np.where(open_[own], most[own], 0)
         decided |= free
-        given = np.bincount(problem.category[own], samples[own], minlength=len(quota)).astype(np.int64)
+        given = np.bincount(problem.category[own], samples[own], minlength=len(quota)).astype(
+            np.int64
+        )
         left = np.maximum(quota - given, 0)
         if np.array_equal(left > 0, quota > 0):
             return samples, left
@@ -202,14 +214,20 @@ def _trimmed(problem: Problem, samples: Int64s) -> Int64s:
     ends = np.cumsum(np.bincount(problem.category, minlength=problem.num_categories))
     running = np.cumsum(by_category)
     before = np.concatenate([[0], running])[np.concatenate([[0], ends[:-1]])]
-    room = np.repeat(before + problem.quota, np.diff(np.concatenate([[0], ends]))) - (running - by_category)
+    room = np.repeat(before + problem.quota, np.diff(np.concatenate([[0], ends]))) - (
+        running - by_category
+    )
     trimmed = np.empty_like(samples)
     trimmed[order] = np.clip(by_category, 0, np.maximum(room, 0))
     return trimmed
 
 
 def _flow(
-    rows: npt.NDArray[np.int32], category: npt.NDArray[Any], most: Int64s, room: Int64s, quota: Int64s
+    rows: npt.NDArray[np.int32],
+    category: npt.NDArray[Any],
+    most: Int64s,
+    room: Int64s,
+    quota: Int64s,
 ) -> Int64s:
     """A maximum flow client → category, per entry; entries stand row by row.
 
@@ -217,13 +235,19 @@ def _flow(
     left of the network. A flow that is maximal in units of 2^k leaves less than 2^k on every arc of some cut, so the
     next, finer flow is small again.
     """
-    local = np.cumsum(np.concatenate([[0], rows[1:] != rows[:-1]])) if len(rows) else np.zeros(0, np.int64)
+    local = (
+        np.cumsum(np.concatenate([[0], rows[1:] != rows[:-1]]))
+        if len(rows)
+        else np.zeros(0, np.int64)
+    )
     clients = rows[np.concatenate([[True], rows[1:] != rows[:-1]])] if len(rows) else rows
     finer = max(1, 31 - (len(rows) + len(clients) + len(quota)).bit_length())
     shift = -(-max(0, int(quota.sum()).bit_length() - 31) // finer) * finer
     samples = np.zeros(len(rows), np.int64)
     while True:
-        to_clients = room[clients] - np.bincount(local, samples, minlength=len(clients)).astype(np.int64)
+        to_clients = room[clients] - np.bincount(local, samples, minlength=len(clients)).astype(
+            np.int64
+        )
         to_sink = quota - np.bincount(category, samples, minlength=len(quota)).astype(np.int64)
         arcs = _Arcs(local, category, to_clients, most - samples, samples, to_sink)
         samples = samples + (_flow_in_units(arcs, shift) << shift)
@@ -266,7 +290,12 @@ def _flow_in_units(arcs: _Arcs, shift: int) -> Int64s:
 
 
 def _reached(
-    rows: npt.NDArray[np.int32], category: npt.NDArray[Any], most: Int64s, samples: Int64s, room: Int64s, m: int
+    rows: npt.NDArray[np.int32],
+    category: npt.NDArray[Any],
+    most: Int64s,
+    samples: Int64s,
+    room: Int64s,
+    m: int,
 ) -> Mask:
     """Categories that more could still flow to; the others are the cut that stops a maximum flow."""
     used = np.bincount(rows, samples, minlength=len(room)).astype(np.int64)

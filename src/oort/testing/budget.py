@@ -33,7 +33,17 @@ _ROUNDS = 12  # times that it may ask for clients which it did not see
 _CUTS = 8  # rows added at one deadline
 _TIDY = 60_000  # entries of programmes spent on fewer participants where the duration is optimal already
 _DEADLINES = 24  # deadlines tried by the linear programme
-_FACTORS = (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 10.0, math.inf)  # of the lower bound: deadlines for greedy sets
+_FACTORS = (
+    1.02,
+    1.05,
+    1.1,
+    1.2,
+    1.5,
+    2.0,
+    4.0,
+    10.0,
+    math.inf,
+)  # of the lower bound: deadlines for greedy sets
 _ENTRY_S = 2e-6  # what an entry costs in a linear programme, seconds, roughly
 _TINY = 300  # clients left to decide up to which the MILP is a matter of milliseconds
 _WIDE = 0.05  # a gap worth a MILP without being asked for it
@@ -68,6 +78,7 @@ class Search:
     problem: Problem
     budget: int
     required: Rows
+    at_least_s: float = 0.0  #: what required clients need for their transfers alone
     tolerance: float = 0.0
     until: float = math.inf  #: clock reading at which to stop improving
     patient: bool = False  #: whether to spend all the time there is
@@ -77,7 +88,9 @@ class Search:
     best_s: float = math.inf
     best: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     cuts: list[Mask] = field(default_factory=list)  #: sets of categories that were short together
-    prices: Int64s = field(default_factory=lambda: np.ones(0, np.int64))  #: the newest, to guess who matters
+    prices: Int64s = field(
+        default_factory=lambda: np.ones(0, np.int64)
+    )  #: the newest, to guess who matters
 
     def __post_init__(self) -> None:
         everything = np.ones(self.problem.num_categories, np.bool_)
@@ -100,7 +113,7 @@ class Search:
     def offer(self, rows: Rows) -> bool:
         """Take note of a set of clients; true where it meets the request within the budget."""
         rows = np.union1d(rows, self.required)
-        result = assign(self.problem.take(rows), from_s=waiting_s(self.problem, self.required))
+        result = assign(self.problem.take(rows), from_s=self.at_least_s)
         if result is None:
             return False
         used = np.union1d(rows[result.rows], self.required)
@@ -143,11 +156,6 @@ class Search:
             self.progress(self.lower_s, self.best_s)
 
 
-def waiting_s(problem: Problem, required: Rows) -> float:
-    """What the required clients need even without a sample."""
-    return float(problem.fixed_s[required].max(initial=0.0))
-
-
 def horizon_s(problem: Problem) -> float:
     """When everybody would be done with everything: no later deadline helps."""
     return float((problem.fixed_s + problem.limit / problem.speed).max())
@@ -159,6 +167,7 @@ def solve(
     *,
     budget: int | None = None,
     required: Rows = _NOBODY,
+    at_least_s: float = 0.0,
     tolerance: float = 0.01,
     time_limit_s: float | None = None,
     progress: Progress | None = None,
@@ -170,6 +179,7 @@ def solve(
         held: Samples behind each entry, those beyond the quota too.
         budget: The most participants; none: as many as it takes.
         required: Rows that take part in any case.
+        at_least_s: A duration that no plan can undercut, because required clients elsewhere need it.
         tolerance: The gap at which the search may stop.
         time_limit_s: Seconds after which it stops improving; none: a fixed effort.
         progress: Called with the lower bound and the best duration whenever one of them moves.
@@ -178,6 +188,7 @@ def solve(
         problem=problem,
         budget=problem.num_clients if budget is None else budget,
         required=required,
+        at_least_s=max(at_least_s, float(problem.fixed_s[required].max(initial=0.0))),
         tolerance=tolerance,
         until=math.inf if time_limit_s is None else time.monotonic() + time_limit_s,
         patient=time_limit_s is not None or tolerance == 0.0,
@@ -195,32 +206,44 @@ def solve(
         polish(search)
     assert search.certificate is not None  # noqa: S101
     return Solution(
-        rows=origin[search.best], deadline_s=search.best_s, lower_s=search.lower_s, certificate=search.certificate
+        rows=origin[search.best],
+        deadline_s=search.best_s,
+        lower_s=search.lower_s,
+        certificate=search.certificate,
     )
 
 
 def everyone_first(search: Search) -> None:
     """The optimum over all clients: a lower bound for any budget, and the answer where few enough can do it."""
-    waiting = waiting_s(search.problem, search.required)
-    result = assign(search.problem, from_s=waiting)
+    result = assign(search.problem, from_s=search.at_least_s)
     if result is None:
         message = "the request must be within what all clients together can do"
         raise ValueError(message)
-    search.prove(result.deadline_s, "required" if result.deadline_s == waiting else "cut", result.cut.astype(np.int64))
+    search.prove(
+        result.deadline_s,
+        "required" if result.deadline_s == waiting else "cut",
+        result.cut.astype(np.int64),
+    )
     used = np.union1d(result.rows, search.required)
     if len(used) <= search.budget:
         search.best_s, search.best = result.deadline_s, used
         search.report()
     entries = _entries(search, result.deadline_s)
     if entries <= _COLUMNS:
-        at_deadline(search, result.deadline_s, min(_CUTS, 2 + _TIDY // entries) if len(search.best) else _CUTS)
+        at_deadline(
+            search,
+            result.deadline_s,
+            min(_CUTS, 2 + _TIDY // entries) if len(search.best) else _CUTS,
+        )
     elif search.best_s > search.lower_s or search.problem.num_clients == search.budget:
         greedy_at(search, result.deadline_s)
 
 
 def first_sets(search: Search, held: Integers) -> None:
     """Sets that are found at once: the paper's, and greedy ones at ever later deadlines until one will do."""
-    grouped, left = most_samples_first(search.problem, held, search.problem.num_clients, first=search.required)
+    grouped, left = most_samples_first(
+        search.problem, held, search.problem.num_clients, first=search.required
+    )
     if not left.any():
         search.offer(grouped)
     for factor in (1.0 + search.tolerance, *_FACTORS):
@@ -319,7 +342,9 @@ def at_deadline(search: Search, deadline_s: float, programmes: int = _CUTS + _RO
         chosen, violated = _filled(search, room, columns, whole)
         if not violated.any():
             return search.offer(chosen)
-        if len(support) > search.budget or any(np.array_equal(violated, cut) for cut in search.cuts):
+        if len(support) > search.budget or any(
+            np.array_equal(violated, cut) for cut in search.cuts
+        ):
             return False
         search.cuts.append(violated)
     return False
@@ -384,9 +409,16 @@ def _filled(search: Search, room: Int64s, columns: Rows, rows: Rows) -> tuple[Ro
             return rows, short
         first_short = short if first_short is None else first_short
         others = np.setdiff1d(columns, rows, assume_unique=True)
-        if len(rows) >= search.budget or not len(others) or len(search.best) and search.best_s <= search.lower_s:
+        if (
+            len(rows) >= search.budget
+            or not len(others)
+            or len(search.best)
+            and search.best_s <= search.lower_s
+        ):
             break
-        done = np.bincount(part.category, samples, minlength=problem.num_categories).astype(np.int64)
+        done = np.bincount(part.category, samples, minlength=problem.num_categories).astype(
+            np.int64
+        )
         rest = replace(problem.take(others), quota=problem.quota - done)
         priced = Priced(rest, np.maximum(search.prices, 1))
         more, _ = greedy_cover(priced, room[others], search.budget - len(rows))
@@ -405,7 +437,10 @@ def fewest(search: Search) -> TooFew | None:
     wide.best_s = math.inf
     at_deadline(wide, latest_s)
     found = min(found, len(wide.best))
-    proven = max(Priced(search.problem, prices).fewest(search.required) for prices in (wide.prices, search.prices))
+    proven = max(
+        Priced(search.problem, prices).fewest(search.required)
+        for prices in (wide.prices, search.prices)
+    )
     if proven <= search.budget:
         outcome = _whole(search, latest_s, min(_MILP_S, search.time_left_s()))
         if outcome == "found":
@@ -479,4 +514,6 @@ def _possible(search: Search, relaxed: Relaxed, room: Int64s) -> Rows | None:
     least = priced.need + int(np.where(forced, loss, np.minimum(loss, 0)).sum())
     if least > search.budget * one:
         return None
-    return np.flatnonzero(forced | ((room > 0) & (least + np.maximum(loss, 0) <= search.budget * one)))
+    return np.flatnonzero(
+        forced | ((room > 0) & (least + np.maximum(loss, 0) <= search.budget * one))
+    )

@@ -66,5 +66,3 @@ def last_finish(until_s: float, problem: Problem) -> float:
     some = done > 0
     times = problem.fixed_s[some] + done[some] / problem.speed[some]
     return float(times.max(initial=0.0))
-
-

@@ -22,7 +22,9 @@ _COMPILE_FROM = 200_000
 _NOBODY: Rows = np.zeros(0, np.int64)
 
 
-def greedy_cover(priced: Priced, room: Int64s, limit: int, *, first: Rows = _NOBODY) -> tuple[Rows, Int64s]:
+def greedy_cover(
+    priced: Priced, room: Int64s, limit: int, *, first: Rows = _NOBODY
+) -> tuple[Rows, Int64s]:
     """Rows chosen one by one by what they add, at most ``limit``, and what is left to cover after them.
 
     Args:
@@ -39,11 +41,21 @@ def greedy_cover(priced: Priced, room: Int64s, limit: int, *, first: Rows = _NOB
     problem, entries = priced.problem, priced.order()
     count = problem.count[entries]
     return _cover(
-        problem, problem.category[entries], count, count, room, priced.prices, priced.values(room), limit, first
+        problem,
+        problem.category[entries],
+        count,
+        count,
+        room,
+        priced.prices,
+        priced.values(room),
+        limit,
+        first,
     )
 
 
-def most_samples_first(problem: Problem, held: Integers, limit: int, *, first: Rows = _NOBODY) -> tuple[Rows, Int64s]:
+def most_samples_first(
+    problem: Problem, held: Integers, limit: int, *, first: Rows = _NOBODY
+) -> tuple[Rows, Int64s]:
     """The paper's grouping (§5.2): always the client with the most samples over all categories not yet satisfied.
 
     Args:
@@ -59,7 +71,17 @@ def most_samples_first(problem: Problem, held: Integers, limit: int, *, first: R
     """
     no_prices = np.zeros(0, np.int64)
     worth = sums_by_row(held, problem.indptr)
-    return _cover(problem, problem.category, problem.count, held, problem.limit, no_prices, worth, limit, first)
+    return _cover(
+        problem,
+        problem.category,
+        problem.count,
+        held,
+        problem.limit,
+        no_prices,
+        worth,
+        limit,
+        first,
+    )
 
 
 def _cover(

@@ -82,11 +82,15 @@ def samples_within(deadline_s: float, fixed_s: Floats, speed: Floats, limit: Int
     wrong |= (k < ceiling) & (fixed_s + (k + 1) / speed <= deadline_s)
     counts = k.astype(np.int64)
     if wrong.any():
-        counts[wrong] = _samples_by_bisection(deadline_s, fixed_s[wrong], speed[wrong], limit[wrong])
+        counts[wrong] = _samples_by_bisection(
+            deadline_s, fixed_s[wrong], speed[wrong], limit[wrong]
+        )
     return counts
 
 
-def _samples_by_bisection(deadline_s: float, fixed_s: Floats, speed: Floats, limit: Int64s) -> Int64s:
+def _samples_by_bisection(
+    deadline_s: float, fixed_s: Floats, speed: Floats, limit: Int64s
+) -> Int64s:
     """The same where rounding hides many samples in one float; the time of k samples never falls as k grows."""
     low, high = np.zeros_like(limit), limit.copy()
     while (low < high).any():

@@ -40,12 +40,17 @@ def rows_of(problem: Problem, room: Int64s, cuts: list[Mask]) -> tuple[Any, Floa
     from scipy.sparse import csr_matrix, vstack
 
     entries = np.minimum(problem.count, room[problem.rows()]) / problem.quota[problem.category]
-    single = csr_matrix((entries, problem.category, problem.indptr), shape=(problem.num_clients, problem.num_categories))
+    single = csr_matrix(
+        (entries, problem.category, problem.indptr),
+        shape=(problem.num_clients, problem.num_categories),
+    )
     asked = [problem.quota.astype(np.float64)]
     blocks = [single.T.tocsr()]
     for cut in cuts:
         need = float(problem.quota[cut].sum())
-        held = np.minimum(sums_by_row(np.where(cut[problem.category], problem.count, 0), problem.indptr), room)
+        held = np.minimum(
+            sums_by_row(np.where(cut[problem.category], problem.count, 0), problem.indptr), room
+        )
         blocks.append(csr_matrix(held / need))
         asked.append(np.array([need]))
     return vstack(blocks).tocsr(), np.concatenate(asked)
@@ -119,6 +124,3 @@ def whole_cover(
     )
     chosen = None if result.x is None else np.flatnonzero(result.x > 0.5)
     return (None if chosen is None or len(chosen) > budget else chosen), bool(proven)
-
-
-
