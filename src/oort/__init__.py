@@ -1,6 +1,84 @@
-"""Guided participant selection for federated learning: who trains, and who tests."""
+"""Guided participant selection for federated learning: who trains, and who tests.
 
-from oort.errors import OortError
+>>> import oort
+>>> selector = oort.create_training_selector(oort.TrainingConfig(seed=7))
+>>> selector.register_client("phone-17", num_samples=120, expected_duration_s=42.0)
+>>> selector.select_participant(100)
+['phone-17']
+>>> feedback = oort.Feedback(num_samples=120, mean_squared_loss=1.9, duration_s=38.5)
+>>> selector.update_client_util("phone-17", feedback)
+"""
+
+from oort.config import ExplorationConfig, PacerConfig, TrainingConfig
+from oort.errors import (
+    ConfigError,
+    ConfigWarning,
+    DamagedFileError,
+    InvalidArgumentError,
+    InvalidClientIdError,
+    InvalidFeedbackError,
+    MissingExtraError,
+    NewerFileError,
+    OortError,
+    OortWarning,
+    RoundError,
+    SaveFileError,
+    StaleFeedbackWarning,
+    UnknownClientError,
+)
+from oort.protocols import TrainingSelector
+from oort.training.meters import LossMeter, gradient_norm_utility, loss_utility
+from oort.training.selector import create_training_selector, load_selector
+from oort.training.utility import register_fairness, register_utility
+from oort.types import (
+    ClientColumns,
+    ClientId,
+    Feedback,
+    Outcome,
+    Pick,
+    PickTable,
+    Rejection,
+    RowNumbers,
+    Selection,
+    UpdateResult,
+)
 
 __version__ = "0.1.0"
-__all__ = ["OortError"]
+
+__all__ = [
+    "ClientColumns",
+    "ClientId",
+    "ConfigError",
+    "ConfigWarning",
+    "DamagedFileError",
+    "ExplorationConfig",
+    "Feedback",
+    "InvalidArgumentError",
+    "InvalidClientIdError",
+    "InvalidFeedbackError",
+    "LossMeter",
+    "MissingExtraError",
+    "NewerFileError",
+    "OortError",
+    "OortWarning",
+    "Outcome",
+    "PacerConfig",
+    "Pick",
+    "PickTable",
+    "Rejection",
+    "RoundError",
+    "RowNumbers",
+    "SaveFileError",
+    "Selection",
+    "StaleFeedbackWarning",
+    "TrainingConfig",
+    "TrainingSelector",
+    "UnknownClientError",
+    "UpdateResult",
+    "create_training_selector",
+    "gradient_norm_utility",
+    "load_selector",
+    "loss_utility",
+    "register_fairness",
+    "register_utility",
+]

@@ -6,8 +6,9 @@
 
     TestingConfig         everything about who tests
 
-Every setting has the default that we recommend. ``TrainingConfig.paper()`` holds the paper's values. A config is
-storable: ``to_dict`` gives plain values, ``from_dict`` takes them back and refuses what it does not know.
+Every setting has the default that we recommend. ``TrainingConfig.paper()`` holds the paper's
+values. A config is storable: ``to_dict`` gives plain values, ``from_dict`` takes them back and
+refuses what it does not know.
 """
 
 from __future__ import annotations
@@ -176,15 +177,18 @@ class TrainingConfig:
     def paper(cls, **changes: Any) -> TrainingConfig:
         """The values that the paper states, with ``changes`` on top.
 
-        The same as the defaults, except that a client leaves exploitation after more than 10 selections (§7.1).
-        Where the paper's letter and ours differ, this preset follows ours too, because the letter does not work:
+        The same as the defaults, except that a client leaves exploitation after more than 10
+        selections (§7.1). Where the paper's letter and ours differ, this preset follows ours too,
+        because the letter does not work:
 
-        - utilities are clipped and scaled to [0, 1] before the staleness bonus is added, as the published code does
-          (the paper adds a bonus below 1 to utilities in the thousands, where it would do nothing);
+        - utilities are clipped and scaled to [0, 1] before the staleness bonus is added, as the
+          published code does (the paper adds a bonus below 1 to utilities in the thousands, where
+          it would do nothing);
         - utilities are sorted descending before the cut-off (Algorithm 1 prints ascending);
-        - the pacer tests every W rounds, not in every round, and compares the mean per report, not the sum;
-        - T is a quantile of explored durations and grows by quantiles; set ``pacer.step_s`` for the paper's Δ in
-          seconds (it states no value);
+        - the pacer tests every W rounds, not in every round, and compares the mean per report, not
+          the sum;
+        - T is a quantile of explored durations and grows by quantiles; set ``pacer.step_s`` for
+          the paper's Δ in seconds (it states no value);
         - the exploration quota is rounded at random, so that small rounds explore too.
         """
         return cls(**{"max_participations": 10, **changes})
@@ -359,7 +363,8 @@ def _number(
 ) -> None:
     """Check a real setting and store it as a float."""
     value = getattr(config, name)
-    allowed = f"a number {'above' if low_open else 'from'} {low:g} {'and below' if high_open else 'to'} {high:g}"
+    start, end = "above" if low_open else "from", "and below" if high_open else "to"
+    allowed = f"a number {start} {low:g} {end} {high:g}"
     try:
         if isinstance(value, bool):
             raise TypeError

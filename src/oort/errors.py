@@ -7,12 +7,12 @@
     │   ├── RoundError                         a round that is not open, or not yet
     │   ├── InvalidClientInfoError             what is said of a client cannot be used
     │   └── InvalidRequestError                a request for test data that means nothing
-    │       └── UnknownCategoryError           it names a category that no client was said to have
-    ├── InfeasibleRequestError (ValueError)    a request that cannot be met
+    │       └── UnknownCategoryError           it names a category that nobody was said to have
+    ├── InfeasibleRequestError (ValueError)    a request for test data that cannot be met
     │   ├── NotEnoughSamplesError              the clients lack samples
     │   └── BudgetTooSmallError                the budget lacks participants
     ├── OutOfTimeError (TimeoutError)          the time limit passed before any plan was found
-    ├── ConfigError (ValueError)               a setting is wrong, or settings contradict one another
+    ├── ConfigError (ValueError)               a setting is wrong, or settings disagree
     ├── UnknownClientError (KeyError)          a client that was never seen
     ├── SaveFileError (OSError)                a saved selector cannot be read or written
     │   ├── DamagedFileError                   bytes are missing or changed
@@ -21,11 +21,11 @@
 
     OortWarning (UserWarning)
     ├── StaleFeedbackWarning                   a report that came too late to be used
-    ├── IncompleteClientWarning                clients left out because something about them is unknown
+    ├── IncompleteClientWarning                clients left out: something about them is unknown
     └── ConfigWarning                          settings that will not do what they promise
 
-Each inherits a builtin too, so that ``except ValueError`` works as everywhere else. Messages have one shape: what is
-wrong, what it must be, what was given.
+Each inherits a builtin too, so that ``except ValueError`` works as everywhere else. Messages have
+one shape: what is wrong, what it must be, what was given.
 """
 
 from __future__ import annotations

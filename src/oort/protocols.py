@@ -1,10 +1,12 @@
 """The contracts that implementations share.
 
-    TrainingSelector    picks who trains: in memory, durable, remote, baselines; the same behaviour everywhere
+    TrainingSelector    picks who trains: in memory, durable, remote, baselines; the same behaviour
+    everywhere
 
-What types cannot say: every method may be called from several threads at once; a call either happens as a whole or
-raises and changes nothing; picks are distinct, at most as many as asked for, and depend on nothing but the seed and
-the calls made before. ``oort.checks`` holds the contract as runnable checks.
+What types cannot say: every method may be called from several threads at once; a call either
+happens as a whole or raises and changes nothing; picks are distinct, at most as many as asked for,
+and depend on nothing but the seed and the calls made before. ``oort.checks`` holds the contract as
+runnable checks.
 """
 
 from __future__ import annotations
@@ -35,13 +37,17 @@ class TrainingSelector(Protocol):
 
     @property
     def mode(self) -> str:
-        """"guided", or "uniform" while the kill switch is on."""
+        """Either "guided" or, while the kill switch is on, "uniform"."""
 
     @mode.setter
     def mode(self, mode: str) -> None: ...
 
     def register_client(
-        self, client_id: ClientId, *, num_samples: int | None = None, expected_duration_s: float | None = None
+        self,
+        client_id: ClientId,
+        *,
+        num_samples: int | None = None,
+        expected_duration_s: float | None = None,
     ) -> None:
         """Make a client known, or bring a removed one back; hints are optional."""
 
@@ -55,7 +61,7 @@ class TrainingSelector(Protocol):
         """The same for many at once; returns their rows."""
 
     def remove_clients(self, client_ids: Among) -> int:
-        """Take clients out of selection but keep what is known of them; returns how many were in."""
+        """Take clients out but keep what is known of them; returns how many were in."""
 
     def forget(self, client_ids: Among) -> int:
         """Erase clients and all that is known of them; returns how many were known."""
@@ -69,19 +75,25 @@ class TrainingSelector(Protocol):
     def rows(self, client_ids: Among) -> Rows:
         """The rows of known clients, for ``among``."""
 
-    def select_participant(self, num_participants: int, among: Among | None = None) -> list[ClientId]:
+    def select_participant(
+        self, num_participants: int, among: Among | None = None
+    ) -> list[ClientId]:
         """Open a round and pick its participants: the paper's call."""
 
     def select(
         self, num_participants: int, among: Among | None = None, *, round_number: int | None = None
     ) -> Selection:
-        """Open a round and pick, or top up the current round by naming it; says why each was picked."""
+        """Open a round and pick, or top up the current one by naming it; says why."""
 
     def preview(self, num_participants: int, among: Among | None = None) -> Selection:
         """What ``select`` would answer now; changes nothing."""
 
     def update_client_util(
-        self, client_id: ClientId, feedback: Feedback | Mapping[str, Any], *, round_number: int | None = None
+        self,
+        client_id: ClientId,
+        feedback: Feedback | Mapping[str, Any],
+        *,
+        round_number: int | None = None,
     ) -> None:
         """Take in what one client reports: the paper's call."""
 
@@ -99,4 +111,4 @@ class TrainingSelector(Protocol):
         round_number: int | None = None,
         strict: bool = False,
     ) -> UpdateResult:
-        """Take in many reports at once; bad ones are rejected one by one, or all with ``strict``."""
+        """Take in many reports at once; bad ones are rejected one by one."""

@@ -1,19 +1,17 @@
 """The values that cross Oort's borders: what clients report, what a selection says.
 
-ClientId        a string, or an integer from −2⁶³ to 2⁶⁴−1; 1 and "1" are two clients
-Feedback        what one client reports after a round
-Outcome         completed, failed or unused
-UpdateResult    what became of a batch of reports
-Selection       who was picked, and why
-ClientInfo      what one client holds, and how fast it is: for test plans
-ClientColumns   what is known of some clients, as arrays: what a utility or a fairness function sees
+ClientId        a string, or an integer from −2⁶³ to 2⁶⁴−1; 1 and "1" are two clients RowNumbers
+rows of a selector, where ids would cost too much Feedback        what one client reports after a
+round Outcome         completed, failed or unused UpdateResult    what became of a batch of reports
+Selection       who was picked, and why ClientColumns   what is known of some clients, as arrays:
+what a utility or a fairness function sees
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -27,10 +25,24 @@ Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 Rows: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Among: TypeAlias = Sequence[ClientId] | npt.NDArray[Any]
+Among: TypeAlias = Iterable[ClientId] | npt.NDArray[Any]
 
 
-class Outcome(str, Enum):
+class RowNumbers(np.ndarray[Any, np.dtype[np.int64]]):
+    """Row numbers of a selector: what ``selector.rows(ids)`` gives, taken wherever ids are.
+
+    A plain integer array means integer *ids*; this type is how a selector tells the two apart.
+
+    >>> RowNumbers([3, 1])
+    RowNumbers([3, 1])
+    """
+
+    def __new__(cls, rows: npt.ArrayLike) -> RowNumbers:
+        """Row numbers from anything that holds whole numbers."""
+        return np.asarray(rows, dtype=np.int64).view(cls)
+
+
+class Outcome(StrEnum):
     """How a participation ended."""
 
     COMPLETED = "completed"  #: trained and reported: utility and duration count
@@ -46,9 +58,9 @@ class Outcome(str, Enum):
 class Feedback:
     """What one client reports after training.
 
-    Give the loss in the form that is at hand: ``mean_squared_loss`` with ``num_samples``, a ready ``utility``, or
-    per-sample losses through :meth:`from_losses`. Values are checked when they reach a selector, which knows whose
-    they are.
+    Give the loss in the form that is at hand: ``mean_squared_loss`` with ``num_samples``, a ready
+    ``utility``, or per-sample losses through :meth:`from_losses`. Values are checked when they
+    reach a selector, which knows whose they are.
 
     >>> Feedback(num_samples=120, mean_squared_loss=1.9, duration_s=38.5).outcome
     <Outcome.COMPLETED: 'completed'>
@@ -73,7 +85,8 @@ class Feedback:
         """Feedback from the loss of every sample trained on.
 
         >>> Feedback.from_losses([1.0, 3.0], duration_s=4.0)
-        Feedback(num_samples=2, mean_squared_loss=5.0, mean_squared_gradient_norm=None, utility=None,
+        Feedback(num_samples=2, mean_squared_loss=5.0, mean_squared_gradient_norm=None,
+        utility=None,
                  duration_s=4.0, outcome=<Outcome.COMPLETED: 'completed'>, sketch=None)
         """
         values = np.asarray(losses, dtype=np.float64).ravel()
@@ -100,7 +113,8 @@ class Feedback:
         allowed = [f.name for f in fields(cls)]
         unknown = sorted(set(given) - set(allowed), key=str)
         if unknown:
-            message = f"feedback has no field {unknown[0]!r}; the fields are losses, {', '.join(allowed)}"
+            names = ", ".join(["losses", *allowed])
+            message = f"feedback has no field {unknown[0]!r}; the fields are {names}"
             raise InvalidFeedbackError(message)
         if losses is not None:
             from_losses = cls.from_losses(losses)
@@ -161,7 +175,8 @@ class Rejection:
     reason: str  #: what it must be
 
     def __str__(self) -> str:
-        return f"client {_shown(self.client)}: {self.field} must be {self.reason}; got {_shown(self.value)}"
+        got = _shown(self.value)
+        return f"client {_shown(self.client)}: {self.field} must be {self.reason}; got {got}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +217,21 @@ class PickTable:
     duration_s: Floats
     participations: Integers
 
+    @classmethod
+    def plain(cls, how: str, duration_s: Floats, participations: Integers) -> PickTable:
+        """Picks that no score decided."""
+        nothing = np.full(duration_s.size, np.nan, np.float32)
+        return cls(
+            how=[how] * duration_s.size,
+            score=np.ones(duration_s.size, np.float32),
+            utility=nothing,
+            staleness=nothing,
+            speed=nothing,
+            fairness=nothing,
+            duration_s=duration_s,
+            participations=participations,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
@@ -216,13 +246,18 @@ class Selection:
     cutoff: float = float("nan")  #: scores from here up were admitted to the exploitation pool
     pool_size: int = 0  #: how many were
     mode: str = "guided"
-    table: PickTable | None = field(default=None, repr=False)
+    explain: Callable[[], PickTable] | None = field(default=None, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[ClientId]:
         return iter(self.participants)
 
     def __len__(self) -> int:
         return len(self.participants)
+
+    @cached_property
+    def table(self) -> PickTable | None:
+        """How each participant came to be picked, as arrays; worked out when first asked for."""
+        return None if self.explain is None else self.explain()
 
     def picked(self, how: str) -> list[ClientId]:
         """The participants picked in one way: "exploited", "explored", "filled" or "uniform"."""
@@ -264,7 +299,8 @@ class Selection:
 class ClientColumns:
     """What is known of some clients, one entry per client in every array.
 
-    This is what a user-defined utility or fairness receives. The arrays are copies: writing to them changes nothing.
+    This is what a user-defined utility or fairness receives. The arrays are copies: writing to
+    them changes nothing.
     """
 
     num_samples: Integers  #: 0 where unknown

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from oort.errors import DamagedFileError, InvalidClientIdError
-from oort.types import ClientId, Rows
+from oort.types import ClientId, Mask, Rows
 
 LOWEST: Final = -(2**63)
 HIGHEST: Final = 2**64 - 1
@@ -27,13 +27,17 @@ def checked_id(value: object) -> ClientId:
     (17, 'phone-17')
     >>> checked_id(True)
     Traceback (most recent call last):
-    oort.errors.InvalidClientIdError: a client id must be a string or an integer from -2**63 to 2**64-1; got True
+    oort.errors.InvalidClientIdError: a client id must be a string or an integer ...; got True
     """
     if type(value) is str or (type(value) is int and LOWEST <= value <= HIGHEST):
         return value
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and LOWEST <= value <= HIGHEST:
+    if (
+        isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+        and LOWEST <= value <= HIGHEST
+    ):
         return int(value)
     text = repr(value)
     shown = text if len(text) <= 80 else f"{text[:79]}…"
@@ -44,7 +48,8 @@ def checked_id(value: object) -> ClientId:
 def checked_ids(values: Iterable[Any]) -> list[ClientId]:
     """Every id of a collection as a plain string or integer; arrays are unpacked at C speed."""
     if isinstance(values, str | bytes):
-        message = f"client ids must be a collection of ids, not one {type(values).__name__}; got {values!r:.80}"
+        kind = type(values).__name__
+        message = f"client ids must be a collection of ids, not one {kind}; got {values!r:.80}"
         raise InvalidClientIdError(message)
     items = values.tolist() if isinstance(values, np.ndarray) else values
     try:
@@ -88,6 +93,11 @@ class ClientIds:
         found = [id_of[row] for row in rows.tolist()]
         return [client_id for client_id in found if client_id is not None]
 
+    def is_forgotten(self, rows: Rows) -> Mask:
+        """Which of these rows are empty."""
+        id_of = self._id_of
+        return np.fromiter((id_of[row] is None for row in rows.tolist()), np.bool_, rows.size)
+
     def forget(self, rows: Rows) -> None:
         """Erase the ids of these rows; the rows stay empty for ever."""
         for row in rows.tolist():
@@ -100,7 +110,9 @@ class ClientIds:
         """Everything, as arrays for a file: kind, number and text of each row's id."""
         kinds = np.fromiter((_kind(i) for i in self._id_of), np.uint8, len(self))
         numbers = [i if isinstance(i, int) else 0 for i in self._id_of]
-        texts = [i.encode("utf-8", "surrogatepass") if isinstance(i, str) else b"" for i in self._id_of]
+        texts = [
+            i.encode("utf-8", "surrogatepass") if isinstance(i, str) else b"" for i in self._id_of
+        ]
         lengths = np.fromiter((len(t) for t in texts), np.uint32, len(self))
         return {
             "id_kind": kinds,
@@ -110,12 +122,16 @@ class ClientIds:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> ClientIds:
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> ClientIds:
         """The ids that ``to_arrays`` gave."""
         ids = cls()
         text = arrays["id_text"].tobytes()
         start = 0
-        columns = (arrays["id_kind"].tolist(), arrays["id_number"].tolist(), arrays["id_length"].tolist())
+        columns = (
+            arrays["id_kind"].tolist(),
+            arrays["id_number"].tolist(),
+            arrays["id_length"].tolist(),
+        )
         for kind, number, length in zip(*columns, strict=True):
             client_id: ClientId | None = None
             if kind == _TEXT:

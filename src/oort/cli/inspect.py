@@ -1,0 +1,108 @@
+"""``oort inspect FILE``: what a saved selector knows."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from oort import savefile
+from oort.baselines import RoundRobinSelector, UniformSelector
+from oort.clients.columns import SCHEMA
+from oort.errors import SaveFileError
+from oort.training.bookkeeping import BookkeepingSelector
+from oort.training.selector import GuidedSelector
+from oort.types import ClientColumns
+
+_STRATEGIES: dict[str, type[BookkeepingSelector]] = {
+    kind.strategy: kind for kind in (GuidedSelector, UniformSelector, RoundRobinSelector)
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("file", type=Path, help="a file that selector.save(...) wrote")
+    parser.add_argument("--clients", type=int, default=10, help="how many to list (default 10)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the state of the job and its most useful clients."""
+    selector = _load(options.file)
+    console = Console()
+    console.print(_summary(options.file, selector))
+    columns = selector.columns()
+    if len(columns):
+        console.print(_distribution(columns))
+        console.print(_clients(selector, columns, options.clients))
+    return 0
+
+
+def _load(path: Path) -> BookkeepingSelector:
+    meta, _ = savefile.read(path)
+    strategy = _STRATEGIES.get(str(meta.get("strategy")))
+    if strategy is None:
+        message = (
+            f"{path} holds {meta.get('strategy', 'nothing')!r}, which oort inspect cannot show"
+        )
+        raise SaveFileError(message)
+    return strategy.load(path)
+
+
+def _summary(path: Path, selector: BookkeepingSelector) -> Table:
+    columns = selector.columns()
+    heard = columns.last_round > 0
+    tried = columns.participations > 0
+    table = Table(title=str(path), show_header=False)
+    for name, value in (
+        ("strategy", f"{selector.strategy}, mode {selector.mode}, seed {selector.config.seed}"),
+        ("round", f"{selector.round_number:,}"),
+        ("clients", f"{selector.num_clients:,} ({selector.num_rows:,} rows)"),
+        ("tried", f"{np.count_nonzero(tried):,}"),
+        ("heard of", f"{np.count_nonzero(heard):,}"),
+        ("picks in all", f"{int(columns.participations.sum(dtype=np.int64)):,}"),
+        ("size", f"{path.stat().st_size:,} bytes"),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def _distribution(columns: ClientColumns) -> Table:
+    table = Table(title="What is known of clients")
+    for heading in ("column", "unit", "known", "lowest", "median", "95 %", "highest"):
+        table.add_column(heading, justify="left" if heading in ("column", "unit") else "right")
+    units = {column.name: column.unit for column in SCHEMA}
+    known = {
+        "utility": columns.last_round > 0,
+        "duration_s": ~np.isnan(columns.duration_s),
+        "num_samples": columns.num_samples > 0,
+        "participations": np.ones(len(columns), np.bool_),
+        "last_round": columns.last_round > 0,
+    }
+    for name, there in known.items():
+        values = getattr(columns, name)[there]
+        shown = np.quantile(values, [0, 0.5, 0.95, 1]).tolist() if values.size else []
+        cells = [f"{v:,.1f}".removesuffix(".0") for v in shown] or ["–"] * 4
+        table.add_row(name, units[name], f"{values.size:,}", *cells)
+    return table
+
+
+def _clients(selector: BookkeepingSelector, columns: ClientColumns, count: int) -> Table:
+    best = np.argsort(-columns.utility, kind="stable")[: max(0, count)]
+    ids = selector.client_ids()
+    table = Table(title=f"The {best.size} clients of the highest utility")
+    for heading in ("client", "utility", "duration s", "samples", "picked", "last round"):
+        table.add_column(heading, justify="right")
+    for place in best.tolist():
+        duration_s = float(columns.duration_s[place])
+        table.add_row(
+            repr(ids[place])[:40],
+            f"{columns.utility[place]:,.2f}",
+            "–" if np.isnan(duration_s) else f"{duration_s:,.1f}",
+            f"{columns.num_samples[place]:,}",
+            f"{columns.participations[place]:,}",
+            f"{columns.last_round[place]:,}",
+        )
+    return table

@@ -1,0 +1,75 @@
+"""Columns as callers give them: arrays, lists with holes, one value for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oort.errors import InvalidArgumentError
+from oort.types import Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One number per client, as far as there is one."""
+
+    values: npt.NDArray[np.float64]
+    there: Mask  #: a value was given; ``None`` is none
+    broken: Mask  #: what was given is no number at all
+
+
+def numbers(given: Any, count: int, name: str) -> Given:
+    """Read a column of ``count`` numbers; what is not one is marked, not raised.
+
+    Raises:
+        InvalidArgumentError: There is neither one value nor one for each client.
+
+    >>> numbers([1, None, "x"], 3, "duration_s").there.tolist()
+    [True, False, True]
+    """
+    if isinstance(given, np.ndarray | float | int | np.number) and not isinstance(given, bool):
+        array = np.asarray(given)
+        if array.dtype.kind in "iuf":
+            values = _one_each(array, count, name).astype(np.float64)
+            return Given(values, np.ones(count, np.bool_), np.zeros(count, np.bool_))
+    single = np.ndim(given) == 0 or isinstance(given, str | bytes | Mapping)
+    items = [given] * count if single else list(given)
+    if len(items) != count:
+        _wrong_length(name, count, len(items))
+    values = np.full(count, np.nan)
+    broken = np.zeros(count, np.bool_)
+    for place, item in enumerate(items):
+        number = _number(item)
+        if number is not None:
+            values[place] = number
+        elif item is not None:
+            broken[place] = True
+    there = np.fromiter((item is not None for item in items), np.bool_, count)
+    return Given(values, there, broken)
+
+
+def _number(item: Any) -> float | None:
+    """The item as a float; nothing where it is no number (text and booleans are not)."""
+    if item is None or isinstance(item, str | bytes | bool | np.bool_):
+        return None
+    try:
+        return float(item)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _one_each(array: npt.NDArray[Any], count: int, name: str) -> npt.NDArray[Any]:
+    if array.ndim == 0:
+        return np.full(count, array)
+    if array.shape != (count,):
+        _wrong_length(name, count, array.shape[0] if array.ndim == 1 else array.shape)
+    return array
+
+
+def _wrong_length(name: str, count: int, got: object) -> None:
+    message = f"{name} must be one value, or one for each of {count} clients; got {got}"
+    raise InvalidArgumentError(message)

@@ -1,0 +1,294 @@
+"""The client table: growable columns, one row per client, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from oort.clients.columns import (
+    EXPLORED,
+    MAX_PARTICIPATIONS_STORED,
+    ONLINE,
+    PRESENT,
+    REMOVED,
+    SCHEMA,
+    SKETCH,
+    TRIED,
+    Column,
+)
+from oort.clients.ids import ClientIds
+from oort.clients.statistics import EXACT_ROWS, Histogram
+from oort.kernels.arrays import lower_quantile
+from oort.types import Among, ClientColumns, Mask, Rows
+
+_FIRST_CAPACITY: Final = 64
+_GROWTH: Final = 1.25
+_CHUNK: Final = 1 << 20
+
+_EXPLORED: Final = np.uint8(PRESENT | EXPLORED)
+_UNTRIED_CARE: Final = np.uint8(PRESENT | TRIED)
+
+Single = npt.NDArray[np.float32]
+
+
+class ClientTable:
+    """Every client's columns. Not safe for threads by itself: a selector guards it.
+
+    Flags, utilities and durations are only written inside ``with table.changing(rows)``, which
+    keeps the statistics true.
+    """
+
+    flags: npt.NDArray[np.uint8]
+    utility: Single
+    duration_s: Single
+    last_round: npt.NDArray[np.uint32]
+    participations: npt.NDArray[np.uint16]
+    num_samples: npt.NDArray[np.uint32]
+    sketch: Single
+
+    def __init__(self, *, sketch_width: int = 0, max_participations: int | None = None) -> None:
+        self.ids = ClientIds()
+        self.sketch_width = sketch_width
+        self.num_present = 0
+        self.on_change: Callable[[Rows], None] | None = None  #: told of rows that changed
+        limit = MAX_PARTICIPATIONS_STORED if max_participations is None else max_participations
+        self._limit = limit
+        self._full: dict[str, npt.NDArray[Any]] = {}
+        self._statistics: Statistics | None = None
+        for column in (*SCHEMA, SKETCH):
+            self._full[column.name] = np.empty(self._shape(column, 0), column.dtype)
+        self._expose(0)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows ever given out, empty ones included."""
+        return len(self.flags)
+
+    @property
+    def statistics(self) -> Statistics:
+        """Quantiles of the columns, kept up to date row by row where the table is large."""
+        if self._statistics is None:
+            self._statistics = Statistics(self)
+        return self._statistics
+
+    def add(self, client_ids: Among) -> Rows:
+        """The row of each client; unknown ones join, online and untried."""
+        rows = self.ids.add(client_ids)
+        self._grow(len(self.ids))
+        return rows
+
+    @contextmanager
+    def changing(self, rows: Rows) -> Iterator[None]:
+        """Write to the columns of distinct rows, and let the statistics follow."""
+        statistics = self._statistics
+        if statistics is not None and statistics.incremental:
+            statistics.count(rows, -1)
+        try:
+            yield
+        finally:
+            if statistics is not None and statistics.incremental:
+                statistics.count(rows, +1)
+            if self.on_change is not None:
+                self.on_change(rows)
+
+    def bring_back(self, rows: Rows) -> None:
+        """Removed clients are present again, with all that was known of them."""
+        gone = np.unique(rows[(self.flags[rows] & PRESENT) == 0])
+        if gone.size:
+            with self.changing(gone):
+                self.num_present += gone.size
+                self.flags[gone] |= PRESENT
+
+    def remove(self, rows: Rows) -> int:
+        """Take clients out of selection but keep their rows; returns how many were present."""
+        there = np.unique(rows[(self.flags[rows] & PRESENT) != 0])
+        with self.changing(there):
+            self.flags[there] &= np.uint8(255 - PRESENT)
+        self.num_present -= there.size
+        return there.size
+
+    def forget(self, rows: Rows) -> int:
+        """Erase clients; returns how many there were."""
+        rows = np.unique(rows)
+        self.remove(rows)
+        self.ids.forget(rows)
+        for column in self._columns():
+            self._full[column.name][rows] = column.empty
+        self.flags[rows] = 0
+        return rows.size
+
+    def mark(self, rows: Rows | slice, *, online: bool) -> None:
+        """Set or clear the online mark, which no statistic depends on."""
+        if online:
+            self.flags[rows] |= ONLINE
+        else:
+            self.flags[rows] &= np.uint8(255 - ONLINE)
+
+    def pick(self, rows: Rows) -> None:
+        """Distinct rows take part in one more round: what nobody's score depends on."""
+        if self._statistics is not None and self._statistics.incremental:
+            untried = rows[(self.flags[rows] & _UNTRIED_CARE) == PRESENT]
+            self._statistics.count_untried(self.duration_s[untried], -1)
+        self.count_participations(rows, +1)
+
+    def count_participations(self, rows: Rows, change: int) -> None:
+        """Add to the participations of rows (inside ``changing``); the flags follow."""
+        counts = self.participations[rows].astype(np.int64) + change
+        counts = np.maximum(np.minimum(counts, MAX_PARTICIPATIONS_STORED), 0)
+        self.participations[rows] = counts
+        flags = self.flags[rows] & np.uint8(255 - TRIED - REMOVED)
+        flags[(counts > 0) | ((flags & EXPLORED) != 0)] |= TRIED
+        flags[counts > self._limit] |= REMOVED
+        self.flags[rows] = flags
+
+    def view(self, rows: Rows, round_number: int) -> ClientColumns:
+        """Copies of the columns of some rows, for utility and fairness functions."""
+        return ClientColumns(
+            num_samples=self.num_samples[rows],
+            utility=self.utility[rows],
+            duration_s=self.duration_s[rows],
+            last_round=self.last_round[rows],
+            participations=self.participations[rows],
+            sketch=self.sketch[rows] if self.sketch_width else None,
+            round_number=round_number,
+        )
+
+    def rows_with(self, wanted: int, care: int) -> Rows:
+        """Rows whose flags, where ``care`` has a bit, equal ``wanted``."""
+        return np.flatnonzero((self.flags & np.uint8(care)) == wanted)
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything, as arrays for a file."""
+        arrays = {c.name: self._full[c.name][: self.num_rows] for c in self._columns()}
+        return {**arrays, **self.ids.to_arrays()}
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        *,
+        sketch_width: int,
+        max_participations: int | None,
+    ) -> ClientTable:
+        """The table that ``to_arrays`` gave; takes the arrays over where their types fit."""
+        table = cls(sketch_width=sketch_width, max_participations=max_participations)
+        table.ids = ClientIds.from_arrays(arrays)
+        for column in table._columns():
+            shape = table._shape(column, len(table.ids))
+            array = np.ascontiguousarray(arrays[column.name], column.dtype)
+            if array.shape != shape:
+                message = f"column '{column.name}' has shape {array.shape}, not {shape}"
+                raise ValueError(message)
+            table._full[column.name] = array
+        table._expose(len(table.ids))
+        table.num_present = int(np.count_nonzero(table.flags & PRESENT))
+        return table
+
+    def _columns(self) -> tuple[Column, ...]:
+        return (*SCHEMA, SKETCH) if self.sketch_width else SCHEMA
+
+    def _shape(self, column: Column, rows: int) -> tuple[int, ...]:
+        return (rows, self.sketch_width) if column is SKETCH else (rows,)
+
+    def _grow(self, num_rows: int) -> None:
+        """Make room for this many rows, column by column, so that only one is ever held twice."""
+        before = self.num_rows
+        if num_rows == before:
+            return
+        capacity = len(self._full["flags"])
+        if num_rows > capacity:
+            capacity = max(num_rows, int(capacity * _GROWTH), _FIRST_CAPACITY)
+            for column in self._columns():
+                wider = np.empty(self._shape(column, capacity), column.dtype)
+                wider[:before] = self._full[column.name][:before]
+                self._full[column.name] = wider
+                self._expose(before)
+        for column in self._columns():
+            self._full[column.name][before:num_rows] = column.empty
+        self.num_present += num_rows - before
+        self._expose(num_rows)
+        if self._statistics is not None and self._statistics.incremental:
+            self._statistics.count(np.arange(before, num_rows), +1)
+        if before <= EXACT_ROWS < num_rows:
+            self._statistics = None
+
+    def _expose(self, num_rows: int) -> None:
+        """Columns as attributes, cut to the rows in use."""
+        for column in (*SCHEMA, SKETCH):
+            setattr(self, column.name, self._full[column.name][:num_rows])
+
+
+class Statistics:
+    """Quantiles of who is explored, and of what is expected of those never tried."""
+
+    def __init__(self, table: ClientTable) -> None:
+        self._table = table
+        self.incremental = table.num_rows > EXACT_ROWS
+        if self.incremental:
+            self._utility = Histogram()
+            self._duration = Histogram()
+            self._expected = Histogram()
+            self._num_untried = 0
+            for start in range(0, table.num_rows, _CHUNK):
+                self.count(np.arange(start, min(start + _CHUNK, table.num_rows)), +1)
+
+    @property
+    def num_untried(self) -> int:
+        """Present clients that were never tried."""
+        if self.incremental:
+            return self._num_untried
+        return int(np.count_nonzero(self._is_untried()))
+
+    def utility_range(self, level: float) -> tuple[float, float]:
+        """The lowest utility of the explored, and a quantile of it; zeros if there are none."""
+        if self.incremental:
+            if not self._utility.count:
+                return 0.0, 0.0
+            return self._utility.lowest(), self._utility.quantile(level)
+        values = self._table.utility[self._is_explored()]
+        return (float(values.min()), lower_quantile(values, level)) if values.size else (0.0, 0.0)
+
+    def explored_duration_s(self, level: float) -> float | None:
+        """A quantile of the known durations of the explored."""
+        if self.incremental:
+            return self._duration.quantile(level) if self._duration.count else None
+        durations = _known(self._table.duration_s[self._is_explored()])
+        return lower_quantile(durations, level) if durations.size else None
+
+    def expected_duration_s(self) -> tuple[float, float] | None:
+        """The lowest and the median duration expected of those never tried, where one is."""
+        if self.incremental:
+            expected = self._expected
+            return (expected.lowest(), expected.quantile(0.5)) if expected.count else None
+        durations = _known(self._table.duration_s[self._is_untried()])
+        if not durations.size:
+            return None
+        return float(durations.min()), lower_quantile(durations, 0.5)
+
+    def count(self, rows: Rows, by: int) -> None:
+        """Count rows in (+1) or out (−1) of every histogram that they belong to."""
+        table = self._table
+        flags, duration_s = table.flags[rows], table.duration_s[rows]
+        explored = (flags & _EXPLORED) == _EXPLORED
+        self._utility.change(table.utility[rows[explored]], by)
+        self._duration.change(_known(duration_s[explored]), by)
+        self.count_untried(duration_s[(flags & _UNTRIED_CARE) == PRESENT], by)
+
+    def count_untried(self, expected_s: Single, by: int) -> None:
+        """Count untried clients in or out, given what is expected of each."""
+        self._num_untried += by * expected_s.size
+        self._expected.change(_known(expected_s), by)
+
+    def _is_explored(self) -> Mask:
+        return np.asarray((self._table.flags & _EXPLORED) == _EXPLORED)
+
+    def _is_untried(self) -> Mask:
+        return np.asarray((self._table.flags & _UNTRIED_CARE) == PRESENT)
+
+
+def _known(values: Single) -> Single:
+    return values[~np.isnan(values)]

@@ -1,0 +1,59 @@
+"""The hot loops: one job each, no state, inputs that were checked at the door.
+
+    arrays      the NumPy ones: always there, and the oracle for the others
+    compiled    the same, fused into one pass and compiled by Numba (extra ``fast``)
+
+Both give the same answers, to the last bit; ``backend()`` says which one serves. Nothing is
+compiled or imported before it is first needed, and small tables never need it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from importlib import import_module
+from types import ModuleType
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from oort.errors import ConfigError
+from oort.types import Mask
+
+COMPILED_FROM_ROWS: Final = 8_192  # below, NumPy is as fast and Numba's start-up is not earned
+_SETTING: Final = "OORT_KERNELS"
+
+
+@functools.cache
+def fast_kernels() -> ModuleType | None:
+    """The compiled kernels, unless Numba is missing or ``OORT_KERNELS=numpy`` forbids them."""
+    wanted = os.environ.get(_SETTING, "auto")
+    if wanted not in ("auto", "numpy", "numba"):
+        message = f"{_SETTING} must be 'auto', 'numpy' or 'numba'; got {wanted!r}"
+        raise ConfigError(message)
+    if wanted == "numpy":
+        return None
+    try:
+        return import_module("oort.kernels.compiled")
+    except ImportError:
+        if wanted == "numba":
+            raise
+        return None
+
+
+def backend() -> str:
+    """Which kernels serve large tables: "numba" or "numpy"."""
+    return "numpy" if fast_kernels() is None else "numba"
+
+
+def compiled_for(num_rows: int) -> ModuleType | None:
+    """The compiled kernels, where a table is large enough to earn them."""
+    return fast_kernels() if num_rows >= COMPILED_FROM_ROWS else None
+
+
+def as_bytes(allowed: Mask | None) -> npt.NDArray[np.uint8]:
+    """The mask as bytes, empty for everyone: compiled code takes one type only."""
+    if allowed is None:
+        return np.empty(0, np.uint8)
+    return np.ascontiguousarray(allowed).view(np.uint8)

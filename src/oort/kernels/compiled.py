@@ -1,0 +1,166 @@
+"""The hot loops, compiled by Numba and cached on disk.
+
+No ``fastmath``: every operation rounds as in NumPy, in the same order, so that both backends pick
+the same clients. A pass works on blocks that fit the first cache: a branch-free loop scores the
+block, and only a block that holds something above the running bar is looked at row by row.
+
+Written for the vectoriser: conditional expressions instead of ``min`` and ``max`` (which check for
+NaN row by row), NumPy's error model (Python's checks every division), and loops over slices from 0
+(an index that might be negative is checked row by row).
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_BLOCK = 2048
+_compile = njit(cache=True, nogil=True, error_model="numpy")
+
+
+@_compile
+def _score_block(
+    scores,
+    utility,
+    duration_s,
+    last_round,
+    low,
+    cap,
+    inverse_range,
+    uncertainty,
+    preferred_s,
+):
+    """Scores of a block of rows, whoever they are."""
+    one = np.float32(1)
+    heard = np.uint32(1)
+    for i in range(scores.size):
+        worth = utility[i]
+        worth = worth if worth < cap else cap
+        worth = (worth - low) * inverse_range
+        newest = last_round[i]
+        newest = newest if newest > heard else heard
+        bonus = np.sqrt(uncertainty / np.float32(newest))
+        duration = duration_s[i]
+        ratio = preferred_s / duration
+        ratio = ratio if duration > preferred_s else one
+        scores[i] = (worth + bonus) * (ratio * ratio)
+
+
+@_compile
+def _score_block_of_equals(scores, duration_s, last_round, uncertainty, preferred_s):
+    """The same where everyone's utility is the same."""
+    one = np.float32(1)
+    heard = np.uint32(1)
+    for i in range(scores.size):
+        newest = last_round[i]
+        newest = newest if newest > heard else heard
+        bonus = np.sqrt(uncertainty / np.float32(newest))
+        duration = duration_s[i]
+        ratio = preferred_s / duration
+        ratio = ratio if duration > preferred_s else one
+        scores[i] = (one + bonus) * (ratio * ratio)
+
+
+@_compile
+def _leave_out(scores, flags, allowed, care, state):
+    """Put −1 in the place of rows that are not in the state or not allowed."""
+    nothing = np.float32(-1)
+    for i in range(scores.size):
+        scores[i] = scores[i] if (flags[i] & care) == state else nothing
+    if allowed.size:
+        for i in range(scores.size):
+            scores[i] = scores[i] if allowed[i] else nothing
+
+
+@_compile
+def _count_from(scores, bar):
+    """How many scores reach the bar."""
+    count = np.int32(0)
+    for i in range(scores.size):
+        count = np.int32(count + np.int32(scores[i] >= bar))
+    return count
+
+
+@_compile
+def _drop_below(rows, found, count, bar):
+    """Keep what reaches the bar; gives how many are left."""
+    kept = 0
+    for j in range(count):
+        if found[j] >= bar:
+            rows[kept] = rows[j]
+            found[kept] = found[j]
+            kept += 1
+    return kept
+
+
+@_compile
+def top_scores(
+    utility,
+    duration_s,
+    last_round,
+    flags,
+    allowed,
+    care,
+    state,
+    low,
+    cap,
+    inverse_range,
+    uncertainty,
+    preferred_s,
+    wanted,
+    share,
+):
+    """Rows, ascending, and scores, among which are all that reach the cut-off.
+
+    The bar rises as better rows come in: it is always at most the final one, so nothing that
+    belongs is missed, and what no longer reaches it is dropped when the list is full.
+    """
+    capacity = max(4 * wanted, 4 * _BLOCK)
+    rows = np.empty(capacity, np.int64)
+    found = np.empty(capacity, np.float32)
+    count = 0
+    bar = np.float32(0)
+    block = np.empty(_BLOCK, np.float32)
+    for start in range(0, utility.size, _BLOCK):
+        scores = block[: min(_BLOCK, utility.size - start)]
+        part = slice(start, start + scores.size)
+        if inverse_range > 0:
+            _score_block(
+                scores,
+                utility[part],
+                duration_s[part],
+                last_round[part],
+                low,
+                cap,
+                inverse_range,
+                uncertainty,
+                preferred_s,
+            )
+        else:
+            _score_block_of_equals(
+                scores, duration_s[part], last_round[part], uncertainty, preferred_s
+            )
+        _leave_out(scores, flags[part], allowed[part], care, state)
+        better = _count_from(scores, bar)
+        if better == 0:
+            continue
+        if count + better > capacity:
+            if count >= wanted:
+                kth = np.partition(found[:count], count - wanted)[count - wanted]
+                bar = share * kth if share * kth > bar else bar
+                count = _drop_below(rows, found, count, bar)
+            if 2 * count + better > capacity:
+                capacity = 2 * capacity + better
+                more_rows = np.empty(capacity, np.int64)
+                more_found = np.empty(capacity, np.float32)
+                more_rows[:count] = rows[:count]
+                more_found[:count] = found[:count]
+                rows, found = more_rows, more_found
+        for i in range(scores.size):
+            if scores[i] >= bar:
+                rows[count] = start + i
+                found[count] = scores[i]
+                count += 1
+    return rows[:count], found[:count]

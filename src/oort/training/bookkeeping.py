@@ -1,0 +1,546 @@
+"""What every in-memory selector does besides deciding: registering, reporting, marking, saving.
+
+A strategy inherits :class:`BookkeepingSelector` and says who is picked, in ``_decide``.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from oort import savefile
+from oort.clients import roster
+from oort.clients.columns import READY
+from oort.clients.ids import checked_id, checked_ids
+from oort.clients.table import ClientTable
+from oort.config import TrainingConfig
+from oort.errors import (
+    DamagedFileError,
+    InvalidArgumentError,
+    InvalidClientIdError,
+    InvalidFeedbackError,
+    RoundError,
+    SaveFileError,
+    StaleFeedbackWarning,
+)
+from oort.randomness import generator_for
+from oort.training import intake
+from oort.training.feedback import check_reports
+from oort.training.rounds import History, RoundBook
+from oort.types import (
+    Among,
+    ClientColumns,
+    ClientId,
+    Feedback,
+    Mask,
+    Outcome,
+    PickTable,
+    RowNumbers,
+    Rows,
+    Selection,
+    UpdateResult,
+)
+
+MODES: Final = ("guided", "uniform")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a strategy is asked: so many rows for a round, out of the allowed ones."""
+
+    wanted: int
+    allowed: Mask | None  #: ``None``: everyone who is ready
+    round_number: int
+    draw: int  #: 0 for the selection that opens the round, then 1, 2, … for its top-ups
+
+    def generator(self, seed: int, purpose: str) -> np.random.Generator:
+        """The random numbers for one purpose of this draw."""
+        return generator_for(
+            seed, self.round_number, f"{purpose}/{self.draw}" if self.draw else purpose
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a strategy answers; nothing has changed yet."""
+
+    rows: Rows
+    explain: Callable[[], PickTable]  #: why, from copies of what was known then
+    preferred_s: float = float("inf")
+    epsilon: float = float("nan")
+    cutoff: float = float("nan")
+    pool_size: int = 0
+    pacer_steps: int = 1
+    history: History | None = None  #: with the newest reports folded in; ``None``: as it was
+
+
+class BookkeepingSelector(ABC):
+    """The bookkeeping of a training selector. Safe to call from several threads."""
+
+    strategy: ClassVar[str]
+
+    def __init__(self, config: TrainingConfig | Mapping[str, Any] | None = None) -> None:
+        self._config = _as_config(config)
+        self._lock = threading.RLock()
+        self._table = ClientTable(
+            sketch_width=self._config.sketch_width,
+            max_participations=self._config.max_participations,
+        )
+        self._book = RoundBook(memory=2 * self._config.pacer.window)
+        self._mode = "guided"
+
+    # What is asked of it
+
+    @property
+    def config(self) -> TrainingConfig:
+        """The settings it was built with."""
+        return self._config
+
+    @property
+    def num_clients(self) -> int:
+        """Clients registered and not removed."""
+        return self._table.num_present
+
+    @property
+    def num_rows(self) -> int:
+        """Rows ever given out: the length of a mask for ``among``."""
+        return self._table.num_rows
+
+    @property
+    def round_number(self) -> int:
+        """The newest round opened; 0 before the first."""
+        return self._book.round_number
+
+    @property
+    def mode(self) -> str:
+        """The kill switch: "guided", or "uniform" for the same bookkeeping with random picks."""
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        if mode not in MODES:
+            message = f"mode must be 'guided' or 'uniform'; got {mode!r}"
+            raise InvalidArgumentError(message)
+        with self._lock:
+            self._mode = mode
+
+    def rows(self, client_ids: Among) -> RowNumbers:
+        """The rows of known clients, to be used in place of their ids.
+
+        Raises:
+            UnknownClientError: One of them was never seen.
+        """
+        with self._lock:
+            return RowNumbers(roster.known_rows(self._table, client_ids))
+
+    def columns(self, client_ids: Among | None = None) -> ClientColumns:
+        """What is known of some clients, or of all present ones in row order, as arrays."""
+        with self._lock:
+            if client_ids is None:
+                rows = roster.present_rows(self._table)
+            else:
+                rows = roster.known_rows(self._table, client_ids)
+            return self._table.view(rows, self._book.round_number)
+
+    def client_ids(self) -> list[ClientId]:
+        """All present clients, in row order."""
+        with self._lock:
+            return self._table.ids.of(roster.present_rows(self._table))
+
+    # Who is there
+
+    def register_client(
+        self,
+        client_id: ClientId,
+        *,
+        num_samples: int | None = None,
+        expected_duration_s: float | None = None,
+    ) -> None:
+        """Make a client known, or bring a removed one back.
+
+        Hints are optional and stand until a report says better.
+
+        Raises:
+            InvalidArgumentError: The id or a hint is wrong; nothing is registered.
+        """
+        if expected_duration_s is not None and expected_duration_s != expected_duration_s:
+            must_be = "expected_duration_s must be a finite number of seconds, 0 or more"
+            message = f"client {client_id!r:.80}: {must_be}; got {expected_duration_s}"
+            raise InvalidArgumentError(message)
+        self.register_clients(
+            [client_id], num_samples=num_samples, expected_duration_s=expected_duration_s
+        )
+
+    def register_clients(
+        self,
+        client_ids: Among,
+        *,
+        num_samples: npt.ArrayLike | None = None,
+        expected_duration_s: npt.ArrayLike | None = None,
+    ) -> RowNumbers:
+        """The same for many at once; ``None`` and NaN are unknown durations. Returns their rows.
+
+        Raises:
+            InvalidArgumentError: An id or a hint is wrong; nothing is registered.
+        """
+        with self._lock:
+            rows = roster.register(self._table, client_ids, num_samples, expected_duration_s)
+            return RowNumbers(rows)
+
+    def remove_clients(self, client_ids: Among) -> int:
+        """Take clients out of selection but keep what is known of them, in case they come back.
+
+        Unknown ones are passed over. Returns how many were present.
+        """
+        with self._lock:
+            return self._table.remove(roster.rows_of(self._table, client_ids))
+
+    def forget(self, client_ids: Among) -> int:
+        """Erase clients and all that is known of them.
+
+        Unknown ones are passed over. Returns how many there were.
+        """
+        with self._lock:
+            rows = np.unique(roster.rows_of(self._table, client_ids))
+            self._book.forget(rows)
+            return self._table.forget(rows)
+
+    def mark_online(self, client_ids: Among | None = None) -> None:
+        """These clients (default: all) may be picked; unknown ones join, removed ones return."""
+        self._mark(client_ids, online=True)
+
+    def mark_offline(self, client_ids: Among | None = None) -> None:
+        """These clients (default: all) may not be picked until they are marked online again."""
+        self._mark(client_ids, online=False)
+
+    def _mark(self, client_ids: Among | None, *, online: bool) -> None:
+        with self._lock:
+            if client_ids is None:
+                self._table.mark(slice(None), online=online)
+            else:
+                self._table.mark(roster.joined_rows(self._table, client_ids), online=online)
+
+    # Who is picked
+
+    def select_participant(
+        self, num_participants: int, among: Among | None = None
+    ) -> list[ClientId]:
+        """Open a round and pick its participants, as the paper's call of this name does."""
+        return self.select(num_participants, among).participants
+
+    def select(
+        self,
+        num_participants: int,
+        among: Among | None = None,
+        *,
+        round_number: int | None = None,
+    ) -> Selection:
+        """Open a round and pick its participants; or, given the current round, pick more for it.
+
+        The answer holds as many distinct clients as were asked for, or all that are eligible.
+        ``among`` narrows it to these ids (unknown ones join), this mask over rows, or these
+        :class:`~oort.types.RowNumbers`; it is intersected with who is online. If nobody is asked
+        for, or nobody is eligible, no round opens.
+
+        Raises:
+            InvalidArgumentError: ``num_participants`` is no whole number from 0, or ``among``
+                does not fit.
+            RoundError: ``round_number`` is not the current round.
+        """
+        wanted = _whole("num_participants", num_participants)
+        with self._lock:
+            question = self._question(wanted, among, round_number, join=True)
+            decision = self._answer(question)
+            if decision is None:
+                return self._nobody()
+            chosen = self._selection(question, decision)
+            self._carry_out(question, decision)
+            return chosen
+
+    def preview(self, num_participants: int, among: Among | None = None) -> Selection:
+        """What :meth:`select` would answer now, without opening a round.
+
+        Nobody joins: unknown ids are passed over.
+        """
+        wanted = _whole("num_participants", num_participants)
+        with self._lock:
+            question = self._question(wanted, among, None, join=False)
+            decision = self._answer(question)
+            return self._nobody() if decision is None else self._selection(question, decision)
+
+    @abstractmethod
+    def _decide(self, question: Question) -> Decision:
+        """Who is picked: at most ``question.wanted`` ≥ 1 rows. Changes nothing."""
+
+    # What they report
+
+    def update_client_util(
+        self,
+        client_id: ClientId,
+        feedback: Feedback | Mapping[str, Any],
+        *,
+        round_number: int | None = None,
+    ) -> None:
+        """Take in what one client reports, for a round (default: the current one).
+
+        A repeated report counts once, a report older than what is known changes nothing, a report
+        too old to tell is refused with a warning.
+
+        Raises:
+            InvalidFeedbackError: A value cannot be used; the message names client, field, value.
+            RoundError: The round has not been opened.
+        """
+        report = feedback if isinstance(feedback, Feedback) else Feedback.from_mapping(feedback)
+        values = {f.name: [getattr(report, f.name)] for f in fields(report)}
+        with self._lock:
+            number = self._round_named(round_number)
+            if number < self._book.oldest:
+                self._warn_stale(number, 1)
+                return
+            client = checked_id(client_id)
+            self.update_clients([client], **values, round_number=number, strict=True)
+
+    def update_clients(
+        self,
+        client_ids: Among,
+        *,
+        utility: npt.ArrayLike | None = None,
+        num_samples: npt.ArrayLike | None = None,
+        mean_squared_loss: npt.ArrayLike | None = None,
+        mean_squared_gradient_norm: npt.ArrayLike | None = None,
+        duration_s: npt.ArrayLike | None = None,
+        outcome: Outcome | str | Sequence[Outcome | str] | npt.NDArray[Any] = Outcome.COMPLETED,
+        sketch: npt.ArrayLike | None = None,
+        round_number: int | None = None,
+        strict: bool = False,
+    ) -> UpdateResult:
+        """Take in many reports of one round (default: the current one).
+
+        Each column is one value for all clients or one for each; ``None`` inside a list is a
+        missing value. Bad reports are rejected one by one, with their reason, and the good ones
+        applied.
+
+        Raises:
+            InvalidArgumentError: A column does not fit. Nothing is applied.
+            InvalidFeedbackError: With ``strict``, a report is bad. Nothing is applied.
+            RoundError: The round has not been opened.
+        """
+        with self._lock:
+            number = self._round_named(round_number)
+            clients, rows = self._reporters(client_ids)
+            reports = check_reports(
+                len(clients),
+                utility=utility,
+                num_samples=num_samples,
+                mean_squared_loss=mean_squared_loss,
+                mean_squared_gradient_norm=mean_squared_gradient_norm,
+                duration_s=duration_s,
+                outcome=outcome,
+                sketch=sketch,
+                sketch_width=self._config.sketch_width,
+                reads=self._reads(),
+            )
+            if rows is None:
+                rows = intake.find_reporters(self._table, clients, reports)
+            intake.check_round(
+                self._book, number, rows, reports, strict_rounds=self._config.strict_rounds
+            )
+            if strict and reports.reasons:
+                raise InvalidFeedbackError(str(reports.rejections(clients)[0]))
+            if number < self._book.oldest:
+                self._warn_stale(number, len(clients))
+            return intake.take_in(self._table, self._book, number, clients, rows, reports)
+
+    def _reporters(self, client_ids: Among) -> tuple[Sequence[Any], Rows | None]:
+        """Reporters as something to count and index, and their rows where those were given."""
+        if isinstance(client_ids, RowNumbers):
+            rows = roster.checked_rows(self._table, client_ids).copy()
+            return self._table.ids.of(rows), rows
+        if isinstance(client_ids, str | bytes):
+            checked_ids(client_ids)
+        try:
+            plain = client_ids.tolist() if isinstance(client_ids, np.ndarray) else client_ids
+            return plain if isinstance(plain, list) else list(plain), None
+        except TypeError as error:
+            message = f"client ids must be a collection of ids; got {client_ids!r:.80}"
+            raise InvalidClientIdError(message) from error
+
+    def _reads(self) -> str:
+        """Which means of loss or gradient the utility reads."""
+        return "any"
+
+    # What survives
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, atomically; :meth:`load` continues where this left off.
+
+        Raises:
+            SaveFileError: The file cannot be written; what was there before is untouched.
+        """
+        with self._lock:
+            numbers, arrays = self._book.to_state()
+            meta = {
+                "what": "training selector",
+                "strategy": self.strategy,
+                "config": self._config.to_dict(),
+                "mode": self._mode,
+                **numbers,
+                **self._extra_state(),
+            }
+            savefile.write(path, meta, {**self._table.to_arrays(), **arrays})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The selector that :meth:`save` wrote.
+
+        Raises:
+            SaveFileError: The file cannot be read, is damaged, newer, or holds something else.
+        """
+        meta, arrays = savefile.read(path)
+        if meta.get("what") != "training selector" or meta.get("strategy") != cls.strategy:
+            found = meta.get("strategy", meta.get("what", "something else"))
+            message = f"{path} holds {found!r}, not a selector of strategy {cls.strategy!r}"
+            raise SaveFileError(message)
+        selector = cls(TrainingConfig.from_dict(meta["config"]))
+        try:
+            selector._restore(meta, arrays)
+        except (KeyError, ValueError, IndexError) as error:
+            message = f"{path} is damaged: its parts do not fit together ({error})"
+            raise DamagedFileError(message) from error
+        return selector
+
+    def _restore(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        config = self._config
+        self._table = ClientTable.from_arrays(
+            arrays, sketch_width=config.sketch_width, max_participations=config.max_participations
+        )
+        self._book = RoundBook.from_state(2 * config.pacer.window, meta, arrays)
+        self._mode = meta["mode"]
+        self._restore_extra(meta)
+
+    def _extra_state(self) -> dict[str, Any]:
+        """What a strategy keeps besides the columns, as plain values."""
+        return {}
+
+    def _restore_extra(self, meta: Mapping[str, Any]) -> None:  # noqa: B027
+        """Take back what ``_extra_state`` gave; most strategies have nothing of their own."""
+
+    # How it is done
+
+    def _answer(self, question: Question) -> Decision | None:
+        if question.wanted == 0:
+            return None
+        uniform = self._mode == "uniform"
+        decision = self._decide_uniformly(question) if uniform else self._decide(question)
+        return decision if decision.rows.size else None
+
+    def _decide_uniformly(self, question: Question) -> Decision:
+        """Anyone ready and allowed, evenly."""
+        rows = self._ready_rows(question.allowed)
+        generator = question.generator(self._config.seed, "uniform")
+        wanted = min(question.wanted, rows.size)
+        picked = rows[generator.choice(rows.size, wanted, replace=False)] if wanted else rows[:0]
+        return self._plain_decision(picked, "uniform")
+
+    def _plain_decision(self, rows: Rows, how: str) -> Decision:
+        """A decision that no score made."""
+        steps = self._book.pacer_steps
+        known = (self._table.duration_s[rows], self._table.participations[rows])
+        return Decision(rows=rows, explain=lambda: PickTable.plain(how, *known), pacer_steps=steps)
+
+    def _ready_rows(self, allowed: Mask | None) -> Rows:
+        ready = (self._table.flags & READY) == READY
+        return np.flatnonzero(ready if allowed is None else ready & allowed)
+
+    def _carry_out(self, question: Question, decision: Decision) -> None:
+        """Make a decision so: the only place where rounds and participations advance."""
+        if question.draw:
+            self._book.top_up(decision.rows)
+        else:
+            self._book.open(question.round_number, decision.rows)
+            self._book.pacer_steps = decision.pacer_steps
+            if decision.history is not None:
+                self._book.take_history(decision.history)
+        self._table.pick(decision.rows)
+
+    def _question(
+        self, wanted: int, among: Among | None, round_number: int | None, *, join: bool
+    ) -> Question:
+        current = self._book.round_number
+        if round_number is not None and (
+            current == 0 or _whole("round_number", round_number) != current
+        ):
+            now = f"{current}, the current round" if current else "left out: no round is open yet"
+            message = f"round_number must be {now}; got {round_number!r}"
+            raise RoundError(message)
+        allowed = None if among is None else roster.mask_of(self._table, among, join=join)
+        if round_number is None:
+            return Question(wanted=wanted, allowed=allowed, round_number=current + 1, draw=0)
+        others = np.ones(self._table.num_rows, np.bool_) if allowed is None else allowed.copy()
+        others[self._book.cohort(current)] = False
+        return Question(wanted=wanted, allowed=others, round_number=current, draw=self._book.draws)
+
+    def _round_named(self, round_number: int | None) -> int:
+        if round_number is None:
+            return self._book.round_number
+        number = _whole("round_number", round_number)
+        if number > self._book.round_number:
+            newest = f"{self._book.round_number}, the current round"
+            message = f"round_number must be at most {newest}; got {number}"
+            raise RoundError(message)
+        return number
+
+    def _selection(self, question: Question, decision: Decision) -> Selection:
+        return Selection(
+            participants=self._table.ids.of(decision.rows),
+            round_number=question.round_number,
+            preferred_s=decision.preferred_s,
+            epsilon=decision.epsilon,
+            cutoff=decision.cutoff,
+            pool_size=decision.pool_size,
+            mode=self._mode,
+            explain=decision.explain,
+        )
+
+    def _nobody(self) -> Selection:
+        number = self._book.round_number
+        return Selection(participants=[], round_number=number, mode=self._mode)
+
+    def _warn_stale(self, number: int, count: int) -> None:
+        message = (
+            f"{count} report(s) for round {number} refused: it is more than {self._book.memory} "
+            f"rounds old, and whether they were counted is no longer known"
+        )
+        warnings.warn(message, StaleFeedbackWarning, stacklevel=3)
+
+
+def _as_config(config: TrainingConfig | Mapping[str, Any] | None) -> TrainingConfig:
+    if config is None:
+        return TrainingConfig()
+    if isinstance(config, TrainingConfig):
+        return config
+    if isinstance(config, Mapping):
+        return TrainingConfig.from_dict(config)
+    message = f"config must be a TrainingConfig, a dict or nothing; got {config!r:.80}"
+    raise InvalidArgumentError(message)
+
+
+def _whole(name: str, value: object) -> int:
+    """A whole number from 0."""
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if number < 0:
+        message = f"{name} must be a whole number, 0 or more; got {value!r:.80}"
+        raise InvalidArgumentError(message)
+    return number

@@ -1,0 +1,220 @@
+"""What is remembered of recent rounds: who was selected, who was heard of, what they were worth.
+
+Everything here is kept for two pacer windows and then dropped, so that the cost of a round does
+not grow with the number of rounds before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from oort.types import Floats, Mask, Rows
+
+History = dict[int, tuple[float, int]]
+
+_FEW: Final = 4096
+
+
+class RowSet:
+    """A growing set of rows: a Python set while it is small, a mask over rows when it is not.
+
+    >>> seen = RowSet()
+    >>> seen.add(np.array([3, 5]))
+    >>> seen.contains(np.array([5, 6])).tolist()
+    [True, False]
+    """
+
+    def __init__(self) -> None:
+        self._few: set[int] | None = set()
+        self._mask: Mask = np.zeros(0, np.bool_)
+
+    def add(self, rows: Rows) -> None:
+        """Put rows in."""
+        if self._few is not None:
+            self._few.update(rows.tolist())
+            if len(self._few) <= _FEW:
+                return
+            rows = np.fromiter(self._few, np.int64, len(self._few))
+            self._few = None
+        top = int(rows.max(initial=-1)) + 1
+        if top > self._mask.size:
+            wider = np.zeros(max(top, 2 * self._mask.size), np.bool_)
+            wider[: self._mask.size] = self._mask
+            self._mask = wider
+        self._mask[rows] = True
+
+    def contains(self, rows: Rows) -> Mask:
+        """Which of these rows are in."""
+        if self._few is not None:
+            few = self._few
+            return np.fromiter((row in few for row in rows.tolist()), np.bool_, rows.size)
+        inside = rows < self._mask.size
+        return inside & self._mask[np.where(inside, rows, 0)]
+
+    def discard(self, rows: Rows) -> None:
+        """Take rows out."""
+        if self._few is not None:
+            self._few.difference_update(rows.tolist())
+        else:
+            self._mask[rows[rows < self._mask.size]] = False
+
+    def to_rows(self) -> Rows:
+        """All rows, ascending."""
+        if self._few is not None:
+            return np.array(sorted(self._few), np.int64)
+        return np.flatnonzero(self._mask)
+
+
+@dataclass(slots=True)
+class RoundBook:
+    """The state of the rounds; ``memory`` is two pacer windows."""
+
+    memory: int
+    round_number: int = 0
+    draws: int = 0  #: selections made in the current round: the first one and its top-ups
+    pacer_steps: int = 1
+    selected: dict[int, Rows] = field(default_factory=dict)
+    received: dict[int, RowSet] = field(default_factory=dict)
+    history: History = field(
+        default_factory=dict
+    )  #: per round: sum of clipped utilities, number of reports
+    unfolded: list[tuple[int, Rows, Floats]] = field(
+        default_factory=list
+    )  #: reports not yet in the history
+
+    @property
+    def oldest(self) -> int:
+        """The oldest round that reports are still taken for."""
+        return max(0, self.round_number - self.memory)
+
+    def cohort(self, round_number: int) -> Rows:
+        """Who was selected in a round."""
+        return self.selected.get(round_number, np.empty(0, np.int64))
+
+    def fresh(self, round_number: int, rows: Rows) -> Mask:
+        """Which reports are the first for their client and round, within the batch too."""
+        first = np.zeros(rows.size, np.bool_)
+        first[np.unique(rows, return_index=True)[1]] = True
+        seen = self.received.get(round_number)
+        return first if seen is None else first & ~seen.contains(rows)
+
+    def note(self, round_number: int, rows: Rows) -> None:
+        """Remember that these clients were heard of for this round."""
+        self.received.setdefault(round_number, RowSet()).add(rows)
+
+    def folded(self, cap: float) -> History:
+        """The history with the newest reports in it, each clipped at ``cap``."""
+        history = dict(self.history)
+        by_round: dict[int, list[Floats]] = {}
+        for round_number, _, utility in self.unfolded:
+            by_round.setdefault(round_number, []).append(utility)
+        for round_number, parts in by_round.items():
+            total, count = history.get(round_number, (0.0, 0))
+            utility = np.concatenate(parts)
+            worth = float(np.minimum(utility, cap).sum(dtype=np.float64))
+            history[round_number] = (total + worth, count + utility.size)
+        return history
+
+    def open(self, round_number: int, rows: Rows) -> None:
+        """Begin a round with its first participants, and drop what has become too old."""
+        self.round_number = round_number
+        self.draws = 1
+        self.selected[round_number] = rows
+        for kept in (self.selected, self.received, self.history):
+            for old in [r for r in kept if r < self.oldest]:
+                del kept[old]
+
+    def take_history(self, history: History) -> None:
+        """Replace the history by one that the newest reports were folded into."""
+        self.history = {r: entry for r, entry in history.items() if r >= self.oldest}
+        self.unfolded = []
+
+    def top_up(self, rows: Rows) -> None:
+        """Add participants to the current round."""
+        self.draws += 1
+        self.selected[self.round_number] = np.concatenate([self.cohort(self.round_number), rows])
+
+    def forget(self, rows: Rows) -> None:
+        """Drop every trace of these rows; what they added to sums over many clients stays."""
+        for round_number, cohort in self.selected.items():
+            self.selected[round_number] = cohort[~np.isin(cohort, rows)]
+        for seen in self.received.values():
+            seen.discard(rows)
+        kept = [(r, reported, u, ~np.isin(reported, rows)) for r, reported, u in self.unfolded]
+        self.unfolded = [(r, reported[k], u[k]) for r, reported, u, k in kept if k.any()]
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Everything, as plain values and arrays for a file."""
+        numbers = {
+            "round_number": self.round_number,
+            "draws": self.draws,
+            "pacer_steps": self.pacer_steps,
+        }
+        received = {r: seen.to_rows() for r, seen in self.received.items()}
+        arrays = {
+            **_stacked("selected", self.selected),
+            **_stacked("received", received),
+            "history_round": np.array(list(self.history), np.int64),
+            "history_sum": np.array([total for total, _ in self.history.values()], np.float64),
+            "history_count": np.array([count for _, count in self.history.values()], np.int64),
+            "unfolded_round": np.concatenate(
+                [np.empty(0, np.int64), *(np.full(rows.size, r) for r, rows, _ in self.unfolded)]
+            ),
+            "unfolded_row": np.concatenate(
+                [np.empty(0, np.int64), *(rows for _, rows, _ in self.unfolded)]
+            ),
+            "unfolded_utility": np.concatenate(
+                [np.empty(0, np.float32), *(u for _, _, u in self.unfolded)]
+            ),
+        }
+        return numbers, arrays
+
+    @classmethod
+    def from_state(
+        cls, memory: int, numbers: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> RoundBook:
+        """The book that ``to_state`` gave."""
+        book = cls(
+            memory=memory,
+            round_number=int(numbers["round_number"]),
+            draws=int(numbers["draws"]),
+            pacer_steps=int(numbers["pacer_steps"]),
+        )
+        book.selected = _unstacked("selected", arrays)
+        for round_number, rows in _unstacked("received", arrays).items():
+            book.note(round_number, rows)
+        sums = zip(arrays["history_sum"].tolist(), arrays["history_count"].tolist(), strict=True)
+        book.history = dict(zip(arrays["history_round"].tolist(), sums, strict=True))
+        rounds = arrays["unfolded_round"]
+        edges = (
+            np.flatnonzero(np.diff(rounds, prepend=-1)) if rounds.size else np.empty(0, np.int64)
+        )
+        for start, end in zip(edges.tolist(), [*edges[1:].tolist(), rounds.size], strict=False):
+            part = slice(start, end)
+            book.unfolded.append(
+                (
+                    int(rounds[start]),
+                    arrays["unfolded_row"][part],
+                    arrays["unfolded_utility"][part],
+                )
+            )
+        return book
+
+
+def _stacked(name: str, by_round: Mapping[int, Rows]) -> dict[str, npt.NDArray[Any]]:
+    return {
+        f"{name}_round": np.array(list(by_round), np.int64),
+        f"{name}_count": np.array([rows.size for rows in by_round.values()], np.int64),
+        f"{name}_row": np.concatenate([np.empty(0, np.int64), *by_round.values()]),
+    }
+
+
+def _unstacked(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[int, Rows]:
+    ends = np.cumsum(arrays[f"{name}_count"])[:-1]
+    parts = np.split(arrays[f"{name}_row"], ends) if arrays[f"{name}_round"].size else []
+    return dict(zip(arrays[f"{name}_round"].tolist(), parts, strict=True))

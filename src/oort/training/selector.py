@@ -1,0 +1,254 @@
+"""Algorithm 1 of the paper: guided participant selection for training.
+
+``GuidedSelector._decide`` reads top to bottom like the paper; every line hands its result to the
+next. State changes elsewhere, in one place, after the decision.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from oort.clients.columns import EXPLORED, PRESENT
+from oort.config import TrainingConfig
+from oort.errors import ConfigWarning
+from oort.kernels import arrays
+from oort.training import eligibility, exploit, explore, pacer, utility
+from oort.training.bookkeeping import BookkeepingSelector, Decision, Question
+from oort.training.candidates import Candidates
+from oort.training.eligibility import Roles
+from oort.training.exploit import Pool
+from oort.training.rounds import History
+from oort.training.scoring import Scoring
+from oort.training.utility import Scale
+from oort.types import Mask, PickTable, Rows
+
+
+class GuidedSelector(BookkeepingSelector):
+    """Oort's training selector, in memory."""
+
+    strategy: ClassVar[str] = "oort"
+
+    def __init__(self, config: TrainingConfig | Mapping[str, Any] | None = None) -> None:
+        super().__init__(config)
+        self._measure = utility.utility_named(self._config.utility)
+        self._fairness = utility.fairness_named(self._config.fairness)
+        self._candidates = Candidates()
+        self._table.on_change = self._candidates.note
+
+    def _restore(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super()._restore(meta, arrays)
+        self._candidates = Candidates()
+        self._table.on_change = self._candidates.note
+
+    def _decide(self, question: Question) -> Decision:
+        """One round of Algorithm 1."""
+        config, wanted = self._config, question.wanted
+        worth, scale = self._worth(question.round_number)
+        history = self._book.folded(float(scale.cap))
+        steps = self._pacer_steps(question, history)
+        preferred_s = self._preferred_s(wanted, steps)
+
+        roles = Roles(self._table.flags, self._allowed(question, preferred_s))
+        epsilon = explore.rate(
+            question.round_number,
+            start=config.exploration.start,
+            decay=config.exploration.decay,
+            minimum=config.exploration.minimum,
+        )
+        scoring = Scoring(
+            table=self._table,
+            roles=roles,
+            worth=worth,
+            scale=scale,
+            preferred_s=preferred_s,
+            round_number=question.round_number,
+            config=config,
+            fairness=self._fairness,
+        )
+        generator = question.generator(config.seed, "select")
+        quota = explore.quota(epsilon, wanted, float(generator.random()))
+        expected_s = self._table.statistics.expected_duration_s()
+
+        pool = scoring.pool(wanted - quota, self._candidates)
+        num_exploit = min(wanted - quota, len(pool))
+        tried = self._explore(roles, wanted - num_exploit, expected_s, generator)
+        if tried.size < wanted - num_exploit and num_exploit == wanted - quota:
+            pool = scoring.pool(wanted - tried.size, self._candidates)
+            num_exploit = min(wanted - tried.size, len(pool))
+        exploited = exploit.sample(pool, num_exploit, generator) if num_exploit else pool.rows
+        filled = _fill(wanted - exploited.size - tried.size, roles, generator)
+
+        return Decision(
+            rows=np.concatenate([exploited, tried, filled]),
+            explain=self._why(scoring, pool, exploited, (tried, filled), expected_s),
+            preferred_s=preferred_s,
+            epsilon=epsilon,
+            cutoff=pool.cutoff,
+            pool_size=len(pool),
+            pacer_steps=steps,
+            history=None if question.draw else history,
+        )
+
+    def _carry_out(self, question: Question, decision: Decision) -> None:
+        super()._carry_out(question, decision)
+        if question.round_number == 1 and question.draw == 0:
+            self._warn_if_everyone_will_be_removed(question.wanted)
+
+    def _reads(self) -> str:
+        return self._measure.reads
+
+    # The steps, applied to the table
+
+    def _worth(self, round_number: int) -> tuple[utility.Single, Scale]:
+        """What everyone's data is worth before clipping, and how it is clipped and scaled."""
+        table, clip = self._table, self._config.clip_quantile
+        if self._measure.function is None:
+            return table.utility, Scale.between(*table.statistics.utility_range(clip))
+        rows = table.rows_with(PRESENT | EXPLORED, PRESENT | EXPLORED)
+        what = f"utility '{self._measure.name}'"
+        values = utility.evaluated(self._measure.function, table.view(rows, round_number), what)
+        worth = np.zeros(table.num_rows, np.float32)
+        worth[rows] = values
+        if not values.size:
+            return worth, Scale.between(0.0, 0.0)
+        return worth, Scale.between(float(values.min()), arrays.lower_quantile(values, clip))
+
+    def _pacer_steps(self, question: Question, history: History) -> int:
+        window, steps = self._config.pacer.window, self._book.pacer_steps
+        opening = question.draw == 0
+        if opening and pacer.is_due(question.round_number, window):
+            return steps + pacer.utility_fell(history, question.round_number, window)
+        return steps
+
+    def _preferred_s(self, wanted: int, steps: int) -> float:
+        """T: fixed, so many seconds a step, or a quantile of the explored durations."""
+        settings = self._config.pacer
+        if settings.preferred_s is not None:
+            return settings.preferred_s
+        if settings.step_s is not None:
+            return settings.step_s * steps
+        step = pacer.quantile_step(
+            window=settings.window,
+            wanted=wanted,
+            num_clients=self._table.num_present,
+            smallest=settings.smallest_step,
+        )
+        quantile_s = self._table.statistics.explored_duration_s(min(1.0, steps * step))
+        return float("inf") if quantile_s is None else quantile_s
+
+    def _allowed(self, question: Question, preferred_s: float) -> Mask | None:
+        """Who may be picked: with an infinite α, only those who are not known to be too slow."""
+        if not np.isinf(self._config.alpha):
+            return question.allowed
+        in_time = ~eligibility.slower_than(self._table.duration_s, preferred_s)
+        return in_time if question.allowed is None else in_time & question.allowed
+
+    def _explore(
+        self,
+        roles: Roles,
+        wanted: int,
+        expected_s: tuple[float, float] | None,
+        generator: np.random.Generator,
+    ) -> Rows:
+        """Untried clients: as many as wanted, or all there are."""
+        if wanted == 0:
+            return np.empty(0, np.int64)
+        return explore.sample(
+            self._table.duration_s,
+            roles.is_untried,
+            roles.rows_untried,
+            num_untried=self._table.statistics.num_untried,
+            expected_s=expected_s,
+            wanted=wanted,
+            generator=generator,
+        )
+
+    def _why(
+        self,
+        scoring: Scoring,
+        pool: Pool,
+        exploited: Rows,
+        others: Sequence[Rows],
+        expected_s: tuple[float, float] | None,
+    ) -> Callable[[], PickTable]:
+        """What explains each pick, in the order of the participants, once somebody asks."""
+        rows = np.concatenate([exploited, *others])
+        known = scoring.copy_of(exploited)
+        scores = pool.scores[pool.rows.searchsorted(exploited)]
+        duration_s, counts = self._table.duration_s[rows], self._table.participations[rows]
+        tried, filled = (part.size for part in others)
+
+        def explain() -> PickTable:
+            parts = known.parts()
+            nothing = np.full(tried + filled, np.nan, np.float32)
+            _, typical_s = expected_s or (1.0, 1.0)
+            until = exploited.size + tried
+            speeds = explore.expected_speed(duration_s[exploited.size : until], typical_s)
+            how = [("exploited", exploited.size), ("explored", tried), ("filled", filled)]
+            return PickTable(
+                how=[name for name, count in how for _ in range(count)],
+                score=np.concatenate([scores, speeds, np.ones(filled)]),
+                utility=np.concatenate([parts.utility, nothing]),
+                staleness=np.concatenate([parts.staleness, nothing]),
+                speed=np.concatenate([parts.speed, nothing]),
+                fairness=np.concatenate([parts.fairness, nothing]),
+                duration_s=duration_s,
+                participations=counts,
+            )
+
+        return explain
+
+    def _warn_if_everyone_will_be_removed(self, wanted: int) -> None:
+        limit, rounds = self._config.max_participations, self._config.planned_rounds
+        if limit is None or rounds is None or self.num_clients * limit >= wanted * rounds:
+            return
+        message = (
+            f"max_participations={limit} cannot last: {self.num_clients} clients × {limit} is "
+            f"below {wanted} picks × {rounds} planned rounds, so that everyone will have left "
+            f"exploitation before the end; raise it or unset it"
+        )
+        warnings.warn(message, ConfigWarning, stacklevel=4)
+
+
+def _fill(wanted: int, roles: Roles, generator: np.random.Generator) -> Rows:
+    """Pending clients, then removed ones, evenly: only when nobody else is left."""
+    filled: list[Rows] = [np.empty(0, np.int64)]
+    for rows_of in (roles.rows_pending, roles.rows_removed):
+        short = wanted - sum(rows.size for rows in filled)
+        rows = rows_of() if short > 0 else filled[0]
+        count = min(short, rows.size)
+        if count > 0:
+            filled.append(rows[generator.choice(rows.size, count, replace=False)])
+    return np.concatenate(filled)
+
+
+def create_training_selector(
+    config: TrainingConfig | Mapping[str, Any] | None = None,
+) -> GuidedSelector:
+    """A training selector in memory: the paper's call of this name.
+
+    Args:
+        config: The settings; a dict of them works too; nothing means the defaults.
+
+    >>> selector = create_training_selector({"seed": 7})
+    >>> selector.register_clients(["a", "b", "c"]).tolist()
+    [0, 1, 2]
+    >>> len(selector.select_participant(2))
+    2
+    """
+    return GuidedSelector(config)
+
+
+def load_selector(path: str | os.PathLike[str]) -> GuidedSelector:
+    """The selector that ``save`` wrote; it draws what the saved one would have drawn.
+
+    Raises:
+        SaveFileError: The file cannot be read, is damaged, or was written by a newer version.
+    """
+    return GuidedSelector.load(path)
