@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oort.testing.problem import Int64s, Problem
+from oort.testing.category.problem import Int64s, Problem
 from oort.types import Floats, Rows
 
 _DEAREST = 1_000_000

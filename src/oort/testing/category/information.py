@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from oort.clients.ids import ClientIds, checked_id, checked_ids
 from oort.errors import InvalidArgumentError, InvalidClientInfoError, UnknownClientError
-from oort.types import Among, ClientId, ClientInfo, Mask, Rows
+from oort.types import Among, ClientId, ClientInfo, Mask, RowNumbers, Rows
 
 Category: TypeAlias = str | int
 Counts: TypeAlias = Any  # a SciPy sparse matrix or array, or anything that NumPy takes
@@ -123,7 +123,7 @@ class ClientInformation:
         bandwidth_mbps: npt.ArrayLike | None = None,
         transfer_mb: npt.ArrayLike | None = None,
         max_samples: npt.ArrayLike | None = None,
-    ) -> Rows:
+    ) -> RowNumbers:
         """Take in what is said of many clients at once; returns their rows.
 
         Args:
@@ -161,7 +161,7 @@ class ClientInformation:
             if table is not None:
                 columns = [self._column_of.setdefault(n, len(self._column_of)) for n in names]
                 self._write_many(rows, *_in_order(np.array(columns, np.int32), *table))
-        return rows
+        return RowNumbers(rows)
 
     def remove(self, client_ids: Among) -> int:
         """Take clients out; returns how many were in. Whoever is updated later is back, with nothing known."""
@@ -189,19 +189,25 @@ class ClientInformation:
                 False
             )
 
-    def rows(self, client_ids: Among) -> Rows:
-        """The rows of known clients.
+    def rows(self, client_ids: Among) -> RowNumbers:
+        """The rows of known clients; row numbers are taken as they are.
 
         Raises:
             UnknownClientError: One of them was never updated, or was removed.
         """
-        ids = checked_ids(client_ids)
-        rows = self._ids.find(ids)
-        missing = np.flatnonzero((rows < 0) | ~self._present.values[rows]) if len(rows) else rows
-        if len(missing):
-            message = f"client {ids[int(missing[0])]!r:.80} is not known; update its info first"
+        if isinstance(client_ids, RowNumbers):
+            rows = np.asarray(client_ids)
+            known = (rows >= 0) & (rows < self.num_rows)
+            shown: Sequence[Any] = [f"row {row}" for row in rows.tolist()]
+        else:
+            shown = checked_ids(client_ids)
+            rows = self._ids.find(shown)
+            known = rows >= 0
+        known[known] = self._present.values[rows[known]]
+        if not known.all():
+            message = f"client {shown[int(np.argmin(known))]!r:.80} is not known; update its info first"
             raise UnknownClientError(message)
-        return rows
+        return RowNumbers(rows)
 
     def knows(self, client_id: ClientId) -> bool:
         """Whether a client was updated and not removed."""

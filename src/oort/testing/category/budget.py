@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from oort.testing.assign import assign, saturate
-from oort.testing.certify import Certificate, last_finish, latest_impossible, next_finish
-from oort.testing.cover import greedy_cover, most_samples_first
-from oort.testing.prices import Priced, whole_prices
-from oort.testing.problem import Int64s, Problem, sums_by_row
-from oort.testing.relax import Relaxed, relaxed_cover, whole_cover
+from oort.testing.category.assign import assign, saturate
+from oort.testing.category.certify import Certificate, last_finish, latest_impossible, next_finish
+from oort.testing.category.cover import greedy_cover, most_samples_first
+from oort.testing.category.prices import Priced, whole_prices
+from oort.testing.category.problem import Int64s, Problem, sums_by_row
+from oort.testing.category.relax import Relaxed, relaxed_cover, whole_cover
 from oort.types import Integers, Mask, Rows
 
 _LOG = logging.getLogger(__name__)
@@ -219,11 +219,8 @@ def everyone_first(search: Search) -> None:
     if result is None:
         message = "the request must be within what all clients together can do"
         raise ValueError(message)
-    search.prove(
-        result.deadline_s,
-        "required" if result.deadline_s == waiting else "cut",
-        result.cut.astype(np.int64),
-    )
+    kind = "required" if result.deadline_s == search.at_least_s else "cut"
+    search.prove(result.deadline_s, kind, result.cut.astype(np.int64))
     used = np.union1d(result.rows, search.required)
     if len(used) <= search.budget:
         search.best_s, search.best = result.deadline_s, used

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from oort.errors import InvalidRequestError, UnknownCategoryError
-from oort.testing.information import Category, ClientInformation
-from oort.testing.problem import Int64s
+from oort.testing.category.information import Category, ClientInformation
+from oort.testing.category.problem import Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from oort.testing.prices import Priced
-from oort.testing.problem import Int64s, Problem, sums_by_row
+from oort.testing.category.prices import Priced
+from oort.testing.category.problem import Int64s, Problem, sums_by_row
 from oort.types import Integers, Rows
 
 _COMPILE_FROM = 200_000

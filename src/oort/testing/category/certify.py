@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oort.testing.problem import Int64s, Problem
+from oort.testing.category.problem import Int64s, Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from oort.errors import missing_extra
-from oort.testing.certify import Certificate
-from oort.testing.information import Category
-from oort.testing.problem import Int64s
+from oort.testing.category.certify import Certificate
+from oort.testing.category.information import Category
+from oort.testing.category.problem import Int64s
 from oort.types import ClientId, Floats, Integers
 
 
@@ -26,9 +26,9 @@ class TestPlan:
     ``category[indptr[n]:indptr[n+1]]``, which are places in ``categories``.
     """
 
-    participants: list[ClientId]
-    categories: list[Category]  #: the categories asked for
-    request: dict[Category, int]  #: samples wanted of each
+    participants: list[ClientId] = field(repr=False)
+    categories: list[Category] = field(repr=False)  #: the categories asked for
+    request: dict[Category, int] = field(repr=False)  #: samples wanted of each
     duration_s: float  #: until the last participant is done
     lower_bound_s: float  #: no plan within the budget is faster
     budget: int | None  #: the most participants allowed

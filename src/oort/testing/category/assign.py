@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oort.testing.problem import Int64s, Problem, samples_within, sums_by_row
+from oort.testing.category.problem import Int64s, Problem, samples_within, sums_by_row
 from oort.types import Floats, Mask, Rows
 
 _ENUMERATE = 1 << 17

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from oort.errors import InvalidClientInfoError, missing_extra
-from oort.testing.information import NUMBERS, ClientInformation
+from oort.testing.category.information import NUMBERS, ClientInformation
 from oort.types import ClientId
 
 Columns: TypeAlias = dict[str, list[Any]]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from oort.testing.problem import Int64s, Problem, sums_by_row
+from oort.testing.category.problem import Int64s, Problem, sums_by_row
 from oort.types import Floats, Rows
 
 _LOG = logging.getLogger(__name__)

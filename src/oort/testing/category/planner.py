@@ -26,17 +26,17 @@ from oort.errors import (
     NotEnoughSamplesError,
     OutOfTimeError,
 )
-from oort.testing.assign import assign, saturate
-from oort.testing.budget import Progress, Search, Solution, count_samples, solve
-from oort.testing.certify import Certificate
-from oort.testing.cover import most_samples_first
-from oort.testing.information import Category, ClientInformation
-from oort.testing.milp import MilpResult, simplified, straw_man
-from oort.testing.plan import TestPlan
-from oort.testing.prices import Priced
-from oort.testing.problem import Int64s, Problem, sums_by_row
-from oort.testing.request import Request, quotas
-from oort.testing.tables import load
+from oort.testing.category.assign import assign, saturate
+from oort.testing.category.budget import Progress, Search, Solution, count_samples, solve
+from oort.testing.category.certify import Certificate
+from oort.testing.category.cover import most_samples_first
+from oort.testing.category.information import Category, ClientInformation
+from oort.testing.category.milp import MilpResult, simplified, straw_man
+from oort.testing.category.plan import TestPlan
+from oort.testing.category.prices import Priced
+from oort.testing.category.problem import Int64s, Problem, sums_by_row
+from oort.testing.category.request import Request, quotas
+from oort.testing.category.tables import load
 from oort.types import Among, ClientId, ClientInfo, Floats, Integers, Mask, Rows
 
 
@@ -165,7 +165,7 @@ def _allowed(
     """Who may be asked, and what a participation costs each before the first sample."""
     mask = known.available(among)
     excluded = [i for i in config.excluded if known.knows(i)]
-    mask[known.rows(excluded)] = False
+    mask[np.asarray(known.rows(excluded))] = False
     transfer_mb = known.numbers("transfer_mb")
     transfer_mb = np.where(np.isnan(transfer_mb), config.transfer_mb, transfer_mb)
     mbps = known.numbers("bandwidth_mbps")
@@ -197,7 +197,7 @@ def _with_required(
     columns: Int64s,
 ) -> Task:
     """The task with the clients that take part in any case."""
-    forced = known.rows(config.required)
+    forced = np.asarray(known.rows(config.required))
     open_ = known.available() & ~np.isnan(fixed_s)
     if not open_[forced].all():
         closed = config.required[int(np.argmin(open_[forced]))]
