@@ -32,6 +32,7 @@ _COLUMNS = 200_000  # entries up to which the linear programme sees every client
 _ROUNDS = 12  # times that it may ask for clients which it did not see
 _CUTS = 8  # rows added at one deadline
 _TIDY = 60_000  # entries of programmes spent on fewer participants where the duration is optimal already
+_DIVES = 12  # programmes in which shares are made whole
 _DEADLINES = 24  # deadlines tried by the linear programme
 _FACTORS = (
     1.02,
@@ -45,10 +46,11 @@ _FACTORS = (
     math.inf,
 )  # of the lower bound: deadlines for greedy sets
 _ENTRY_S = 2e-6  # what an entry costs in a linear programme, seconds, roughly
+_LEAST_S = 2.0  # spent on programmes in any case, in such seconds
 _TINY = 300  # clients left to decide up to which the MILP is a matter of milliseconds
 _WIDE = 0.05  # a gap worth a MILP without being asked for it
 _SMALL = 3_000  # clients left to decide up to which it is tried then
-_MILP_S = 10.0  # how long it may take then
+_MILP_S = 5.0  # how long it may take then
 
 Progress = Callable[[float, float], None]
 
@@ -87,6 +89,7 @@ class Search:
     certificate: Certificate | None = None
     best_s: float = math.inf
     best: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    spent_s: float = 0.0  #: on linear programmes, judged by their sizes
     cuts: list[Mask] = field(default_factory=list)  #: sets of categories that were short together
     prices: Int64s = field(
         default_factory=lambda: np.ones(0, np.int64)
@@ -292,7 +295,9 @@ def close_in(search: Search) -> None:
         base_s, before = max(search.lower_s, unknown_s), search.lower_s
         wanted_s = base_s + min(step * base_s, (search.best_s - base_s) / 2.0)
         deadline_s = max(last_finish(wanted_s, search.problem), search.lower_s)
-        if at_deadline(search, deadline_s) or search.lower_s > before:
+        if at_deadline(search, deadline_s):
+            step = math.inf
+        elif search.lower_s > before:
             step = smallest
         else:
             unknown_s, step = max(unknown_s, deadline_s), max(smallest, 2.0 * step)
@@ -301,13 +306,18 @@ def close_in(search: Search) -> None:
 
 
 def worth_while(search: Search) -> bool:
-    """Whether a linear programme may save more seconds than it takes: at millions of clients the last per cent may not.
+    """Whether another linear programme may save more seconds than it takes.
 
-    Judged by size rather than by the clock, so that the same request gets the same plan on every machine.
+    At millions of clients the last per cent may not, and a hard request could take for ever. Judged
+    by size rather than by the clock, so that the same request gets the same plan on every machine.
     """
-    if search.patient or search.gap > _WIDE:
+    if search.patient:
         return True
-    return _entries(search, search.lower_s) * _ENTRY_S < search.best_s - search.lower_s
+    cost_s = _entries(search, search.lower_s) * _ENTRY_S
+    saving_s = search.best_s - search.lower_s
+    if search.gap > _WIDE:
+        return search.spent_s + cost_s < max(saving_s, _LEAST_S)
+    return cost_s < saving_s and search.spent_s < _LEAST_S
 
 
 def _entries(search: Search, deadline_s: float) -> int:
@@ -335,13 +345,12 @@ def at_deadline(search: Search, deadline_s: float, programmes: int = _CUTS + _RO
             columns = np.union1d(columns, more)
             continue
         support = columns[relaxed.shares > 1e-9]
-        whole = support if len(support) <= search.budget else columns[relaxed.shares > 0.5]
-        chosen, violated = _filled(search, room, columns, whole)
+        if len(support) > search.budget:
+            return _dived(search, room, columns, relaxed)
+        chosen, violated = _filled(search, room, columns, support)
         if not violated.any():
             return search.offer(chosen)
-        if len(support) > search.budget or any(
-            np.array_equal(violated, cut) for cut in search.cuts
-        ):
+        if any(np.array_equal(violated, cut) for cut in search.cuts):
             return False
         search.cuts.append(violated)
     return False
@@ -360,16 +369,20 @@ def _columns(search: Search, room: Int64s) -> tuple[Rows, bool]:
     return np.unique(np.concatenate([dearest, search.required, search.best])), False
 
 
-def _relaxed(search: Search, room: Int64s, columns: Rows) -> Relaxed | None:
-    """The linear programme over some clients."""
+def _relaxed(
+    search: Search, room: Int64s, columns: Rows, taken: Rows = _NOBODY
+) -> Relaxed | None:
+    """The linear programme over some clients, with some of them and the required ones taken."""
     left_s = search.time_left_s()
     if left_s <= 0.0:
         return None
+    part = search.problem.take(columns)
+    search.spent_s += len(part.category) * _ENTRY_S
     return relaxed_cover(
-        search.problem.take(columns),
+        part,
         room[columns],
         search.cuts,
-        required=np.searchsorted(columns, search.required),
+        required=np.searchsorted(columns, np.union1d(taken, search.required)),
         penalty=10.0 * search.budget + 100.0,
         time_limit_s=left_s,
     )
@@ -388,6 +401,28 @@ def _one_client(priced: Priced, relaxed: Relaxed) -> int:
     """What taking one client costs, in the unit of the whole prices."""
     top = float(relaxed.prices.max(initial=0.0))
     return max(1, round(int(priced.prices.max()) / top)) if top > 0.0 else 1
+
+
+def _dived(search: Search, room: Int64s, columns: Rows, relaxed: Relaxed) -> bool:
+    """Take clients whose shares are nearly whole, a few at a time, and let the programme find the rest again."""
+    for _ in range(_DIVES):
+        shares = relaxed.shares
+        support = columns[shares > 1e-9]
+        near = columns[shares > 0.5]
+        trial = support if len(support) <= search.budget else near[: search.budget]
+        chosen, violated = _filled(search, room, columns, trial)
+        if not violated.any():
+            return search.offer(chosen)
+        if len(support) <= search.budget:
+            return False
+        open_ = np.flatnonzero((shares > 1e-9) & (shares < 1.0 - 1e-6))
+        dearest = open_[np.argsort(-shares[open_], kind="stable")[: max(1, len(open_) // 4)]]
+        taken = np.union1d(columns[shares >= 1.0 - 1e-6], columns[dearest])
+        deeper = _relaxed(search, room, columns, taken) if worth_while(search) else None
+        if deeper is None or deeper.total > search.budget + 1e-6:
+            return False
+        relaxed = deeper
+    return False
 
 
 def _filled(search: Search, room: Int64s, columns: Rows, rows: Rows) -> tuple[Rows, Mask]:
@@ -447,8 +482,12 @@ def fewest(search: Search) -> TooFew | None:
 
 
 def polish(search: Search) -> None:
-    """Close the rest of the gap with small MILPs, by bisection over the moments at which a plan could end."""
-    while not search.done():
+    """Close the rest of the gap with small MILPs, by bisection over the moments at which a plan could end.
+
+    Unless there is a time limit to be spent, no longer than what they could save at best.
+    """
+    ends = time.monotonic() + min(_MILP_S, search.best_s - search.lower_s)
+    while not search.done() and (search.patient or time.monotonic() < ends):
         middle_s = search.lower_s + (search.best_s - search.lower_s) / 2.0
         deadline_s = last_finish(middle_s, search.problem)
         if deadline_s < search.lower_s:
@@ -456,7 +495,7 @@ def polish(search: Search) -> None:
         if deadline_s < search.lower_s:
             search.prove(search.best_s, "search", search.prices)
             return
-        limit_s = search.time_left_s() if search.patient else min(_MILP_S, search.time_left_s())
+        limit_s = search.time_left_s() if search.patient else ends - time.monotonic()
         outcome = _whole(search, deadline_s, limit_s)
         if outcome == "impossible":
             search.prove(next_finish(deadline_s, search.problem), "search", search.prices)
