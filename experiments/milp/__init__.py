@@ -77,7 +77,9 @@ def run(options: argparse.Namespace) -> int:
                 m: [a for a in answers if a["method"] == m and a["outcome"] == "plan"]
                 for m in ("oort", "paper", "milp")
             }
-            draw_comparison(answered, options.out / f"{name}.png", title=f"{name}, {len(requests)} requests")
+            draw_comparison(
+                answered, options.out / f"{name}.png", title=f"{name}, {len(requests)} requests"
+            )
     print(verdict(results))
     return 0
 

@@ -48,7 +48,11 @@ def measure(tester: CategorySelector, method: str, query: Query, limit_s: float)
     except BudgetTooSmallError as error:
         proven = error.proven_minimum > query.budget
         outcome = "no plan exists" if proven else "no plan found"
-        return row | {"outcome": outcome, "proven_minimum": error.proven_minimum, "least_found": error.least_found}
+        return row | {
+            "outcome": outcome,
+            "proven_minimum": error.proven_minimum,
+            "least_found": error.least_found,
+        }
     except NotEnoughSamplesError:
         return row | {"outcome": "too few samples exist"}
     except OutOfTimeError:
@@ -77,8 +81,14 @@ def summary(answers: list[dict[str, Any]]) -> dict[str, Any]:
         result[method] = {
             "asked": len(rows),
             "answered": len(done),
-            "other_outcomes": _counted([a["outcome"] for a in rows.values() if a["outcome"] != "plan"]),
-            **{key: _spread([a[key] for a in done]) for key in ("end_to_end_s", "solver_s", "duration_s") if done},
+            "other_outcomes": _counted(
+                [a["outcome"] for a in rows.values() if a["outcome"] != "plan"]
+            ),
+            **{
+                key: _spread([a[key] for a in done])
+                for key in ("end_to_end_s", "solver_s", "duration_s")
+                if done
+            },
         }
     ours = [a for a in by["oort"].values() if a["outcome"] == "plan"]
     for name, binding in (("slack", False), ("tight", True)):
@@ -158,7 +168,10 @@ def verdict(results: dict[str, Any]) -> str:
                     f"- certified gap where the budget is {kind}: median {s[f'gap_{kind}']['median']:.3%}, "
                     f"largest {s[f'gap_{kind}']['max']:.3%}"
                 )
-        for method, paper in (("paper", "≥ 5× is our target"), ("milp", "the paper reports 4.7×; ≥ 10× is our target")):
+        for method, paper in (
+            ("paper", "≥ 5× is our target"),
+            ("milp", "the paper reports 4.7×; ≥ 10× is our target"),
+        ):
             r = s[f"against_{method}"]
             if r:
                 lines.append(

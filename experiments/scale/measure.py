@@ -61,9 +61,7 @@ def _cases(
         config = TestingConfig(transfer_mb=TRANSFER_MB, budget=budget)
         cases.append(_case(tester, name, request, config, kind))
     if paper_limit_s > 0:
-        config = TestingConfig(
-            transfer_mb=TRANSFER_MB, method="paper", time_limit_s=paper_limit_s
-        )
+        config = TestingConfig(transfer_mb=TRANSFER_MB, method="paper", time_limit_s=paper_limit_s)
         cases.append(_case(tester, name, request, config, "none"))
     return [case | {"categories": wanted} for case in cases]
 
@@ -125,8 +123,13 @@ def verdict(results: dict[str, Any]) -> str:
                 )
         failed = [c for c in p["cases"] if c["method"] == "oort" and c["outcome"] != "plan"]
         if failed:
-            lines.append(f"- ours without a plan: {[(c['budget_kind'], c['outcome']) for c in failed]}")
-        for method, title in (("paper", "the paper's greedy and MILP"), ("milp", "the straw-man MILP")):
+            lines.append(
+                f"- ours without a plan: {[(c['budget_kind'], c['outcome']) for c in failed]}"
+            )
+        for method, title in (
+            ("paper", "the paper's greedy and MILP"),
+            ("milp", "the straw-man MILP"),
+        ):
             own = [c for c in p["cases"] if c["method"] == method]
             done = [c for c in own if c["outcome"] == "plan"]
             if done:

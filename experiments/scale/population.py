@@ -30,9 +30,7 @@ def make_tester(name: str, data: Path | None, seed: int) -> CategorySelector:
     matrix = csr_matrix((count, category, indptr), shape=(number, categories))
     speed, mbps = devices(number, data, seed)
     tester = CategorySelector()
-    tester.update_clients_info(
-        np.arange(number), matrix, samples_per_s=speed, bandwidth_mbps=mbps
-    )
+    tester.update_clients_info(np.arange(number), matrix, samples_per_s=speed, bandwidth_mbps=mbps)
     return tester
 
 

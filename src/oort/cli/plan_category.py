@@ -32,7 +32,8 @@ _PICTURE = "oort-plan.png"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     group = parser.add_argument_group(
-        "samples of categories", "the fastest way to so many samples of each category, with a proof"
+        "samples of categories",
+        "the fastest way to so many samples of each category, with a proof",
     )
     group.add_argument(
         "--counts",
@@ -70,7 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tolerance", type=float, default=0.01, help="gap at which to stop (default 0.01)"
     )
-    group.add_argument("--time-limit", type=float, metavar="S", help="the best plan after S seconds")
+    group.add_argument(
+        "--time-limit", type=float, metavar="S", help="the best plan after S seconds"
+    )
     group.add_argument("--method", default="oort", help='"oort" (default), "paper" or "milp"')
     group.add_argument("--solver", default="highs", help='"highs" (default), "gurobi" or "auto"')
     group.add_argument("--out", metavar="FILE", help="write the plan: .csv or .json")
@@ -183,7 +186,9 @@ def _bar() -> Iterator[Any]:
     """A progress bar on standard error, which shows how the bounds close in; only on terminals."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task("planning", total=None)
 
         def moved(lower_s: float, best_s: float) -> None:
@@ -229,8 +234,15 @@ def _table(plan: TestPlan) -> Table:
         own = plan.assignment[client]
         total, transfer = float(plan.client_duration_s[n]), float(plan.client_transfer_s[n])
         most = sorted(own.items(), key=lambda item: -item[1])
-        listed = ", ".join(f"{k} {name}" for name, k in most[:3]) + (", …" if len(most) > 3 else "")
-        numbers = (f"{sum(own.values()):,}", f"{transfer:.3f}", f"{total - transfer:.3f}", f"{total:.3f}")
+        listed = ", ".join(f"{k} {name}" for name, k in most[:3]) + (
+            ", …" if len(most) > 3 else ""
+        )
+        numbers = (
+            f"{sum(own.values()):,}",
+            f"{transfer:.3f}",
+            f"{total - transfer:.3f}",
+            f"{total:.3f}",
+        )
         table.add_row(str(client), *numbers, listed)
     return table
 

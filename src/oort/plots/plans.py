@@ -49,7 +49,9 @@ def draw_plan(plan: TestPlan, path: str | PathLike[str]) -> None:
     axes.set_xlabel(f"participants, slowest first{shown}")
     axes.set_ylabel("seconds")
     total_samples = int(plan.samples.sum())
-    axes.set_title(f"{total_samples:,} samples from {len(plan):,} participants in {plan.duration_s:.4g} s")
+    axes.set_title(
+        f"{total_samples:,} samples from {len(plan):,} participants in {plan.duration_s:.4g} s"
+    )
     axes.legend(loc="upper right", frameon=False)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
@@ -94,7 +96,12 @@ def draw_scale(cases: Sequence[Mapping[str, Any]], path: str | PathLike[str]) ->
     names = list(dict.fromkeys(case["population"] for case in cases))
     budgets = list(dict.fromkeys(case["budget_kind"] for case in cases))
     figure, panels = pyplot.subplots(
-        1, len(names), figsize=(3.6 * len(names), 3.6), layout="constrained", sharey=True, squeeze=False
+        1,
+        len(names),
+        figsize=(3.6 * len(names), 3.6),
+        layout="constrained",
+        sharey=True,
+        squeeze=False,
     )
     for axes, name in zip(panels[0], names, strict=True):
         for kind, style in zip(budgets, ("-", "--", ":"), strict=False):

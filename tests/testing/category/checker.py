@@ -50,7 +50,12 @@ def check_plan(
         slowest = max(slowest, seconds)
     assert given == wanted, f"given {given}, wanted {wanted}"
     assert plan.duration_s == slowest, f"takes {slowest}, not {plan.duration_s}"
-    assert seconds_for(clients[plan.bottleneck], sum(plan.assignment[plan.bottleneck].values()), transfer_mb) == slowest
+    assert (
+        seconds_for(
+            clients[plan.bottleneck], sum(plan.assignment[plan.bottleneck].values()), transfer_mb
+        )
+        == slowest
+    )
     assert plan.lower_bound_s <= plan.duration_s
     assert plan.budget_used == len(ids)
     assert plan.request == wanted
@@ -98,7 +103,9 @@ def check_certificate(
     earned = {}
     for name, client in clients.items():
         held = {c: min(client["samples"].get(c, 0), k) for c, k in plan.request.items()}
-        limit = min(x for x in (cap, client.get("max_samples"), sum(held.values())) if x is not None)
+        limit = min(
+            x for x in (cap, client.get("max_samples"), sum(held.values())) if x is not None
+        )
         room, worth = most_within(client, just_before, transfer_mb, limit), 0
         for category in sorted(prices, key=lambda c: -prices[c]):
             taken = min(held[category], room)
@@ -109,4 +116,6 @@ def check_certificate(
     rest = sorted(earned.values(), reverse=True)
     if budget is not None and proof.kind == "prices":
         rest = rest[: budget - len(required)]
-    assert forced + sum(rest) < sum(prices[c] * k for c, k in plan.request.items()), "the prices prove nothing"
+    assert forced + sum(rest) < sum(prices[c] * k for c, k in plan.request.items()), (
+        "the prices prove nothing"
+    )

@@ -23,7 +23,9 @@ def random_instance(seed: int, *, most_clients: int = 25, most_categories: int =
         held = {c: int(g.integers(1, size + 1)) for c in names if g.random() < density}
         clients[n if g.random() < 0.5 else f"client {n}"] = {
             "samples": held,
-            "samples_per_s": float(np.round(1.0 / g.uniform(0.01, 0.5), int(g.integers(0, 6))) or 1.0),
+            "samples_per_s": float(
+                np.round(1.0 / g.uniform(0.01, 0.5), int(g.integers(0, 6))) or 1.0
+            ),
             "bandwidth_mbps": float(g.uniform(1, 60)),
             "transfer_mb": float(g.uniform(0, 20)) if g.random() < 0.3 else None,
         }
@@ -42,12 +44,20 @@ def selector_for(clients: dict[Any, dict[str, Any]]) -> CategorySelector:
 
 
 def milp_optimum(
-    clients: dict[Any, dict[str, Any]], request: dict[Any, int], transfer_mb: float, budget: int | None
+    clients: dict[Any, dict[str, Any]],
+    request: dict[Any, int],
+    transfer_mb: float,
+    budget: int | None,
 ) -> float | None:
     """The optimal duration; infinite where there is no plan, none where the solver gave up."""
     names, wanted = list(clients), [c for c, k in request.items() if k]
     n, m = len(names), len(wanted)
-    cells = [(i, j) for i in range(n) for j in range(m) if clients[names[i]]["samples"].get(wanted[j], 0)]
+    cells = [
+        (i, j)
+        for i in range(n)
+        for j in range(m)
+        if clients[names[i]]["samples"].get(wanted[j], 0)
+    ]
     k = len(cells)
     rows, low, high = [], [], []
 
@@ -60,7 +70,11 @@ def milp_optimum(
         high.append(at_most)
 
     for j, category in enumerate(wanted):
-        add({e: 1.0 for e, cell in enumerate(cells) if cell[1] == j}, request[category], request[category])
+        add(
+            {e: 1.0 for e, cell in enumerate(cells) if cell[1] == j},
+            request[category],
+            request[category],
+        )
     for e, (i, j) in enumerate(cells):
         add({e: 1.0, k + i: -float(clients[names[i]]["samples"][wanted[j]])}, -np.inf, 0.0)
     for i, name in enumerate(names):

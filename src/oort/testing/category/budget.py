@@ -369,9 +369,7 @@ def _columns(search: Search, room: Int64s) -> tuple[Rows, bool]:
     return np.unique(np.concatenate([dearest, search.required, search.best])), False
 
 
-def _relaxed(
-    search: Search, room: Int64s, columns: Rows, taken: Rows = _NOBODY
-) -> Relaxed | None:
+def _relaxed(search: Search, room: Int64s, columns: Rows, taken: Rows = _NOBODY) -> Relaxed | None:
     """The linear programme over some clients, with some of them and the required ones taken."""
     left_s = search.time_left_s()
     if left_s <= 0.0:

@@ -205,7 +205,9 @@ class ClientInformation:
             known = rows >= 0
         known[known] = self._present.values[rows[known]]
         if not known.all():
-            message = f"client {shown[int(np.argmin(known))]!r:.80} is not known; update its info first"
+            message = (
+                f"client {shown[int(np.argmin(known))]!r:.80} is not known; update its info first"
+            )
             raise UnknownClientError(message)
         return RowNumbers(rows)
 

@@ -119,44 +119,45 @@ def make_task(
 ) -> Task:
     """The clients that may be asked, and what is wanted of them, as arrays."""
     with known.lock:
-        allowed, fixed_s = _allowed(known, config, among)
-        indptr, category, count = known.matrix()
-        lengths = np.diff(indptr)
-        usable = np.repeat(allowed, lengths)
-        supply = np.bincount(
-            category[usable], count[usable], minlength=len(known.categories)
-        ).astype(np.int64)
-        wanted = quotas(request, known, supply)
-        _refuse_lack(known, wanted, supply)
-        columns = np.flatnonzero(wanted)
-        local = np.full(len(wanted), -1, np.int32)
-        local[columns] = np.arange(len(columns), dtype=np.int32)
-        entries = np.flatnonzero(usable & (local[category] >= 0))
-        clients = np.repeat(np.arange(known.num_rows), lengths)[entries]
-        held = count[entries]
-        kept = local[category[entries]]
-        caps = known.numbers("max_samples").copy()
-        speed = known.numbers("samples_per_s").copy()
+        task = _task(known, request, config, among)
+    _refuse_caps(known, task)
+    return task
+
+
+def _task(
+    known: ClientInformation, request: Request, config: TestingConfig, among: Among | None
+) -> Task:
+    """The same, while nothing changes."""
+    allowed, fixed_s = _allowed(known, config, among)
+    indptr, category, count = known.matrix()
+    lengths = np.diff(indptr)
+    usable = np.repeat(allowed, lengths)
+    names = known.categories
+    supply = np.bincount(category[usable], count[usable], minlength=len(names)).astype(np.int64)
+    wanted = quotas(request, known, supply)
+    _refuse_lack(known, wanted, supply)
+    columns = np.flatnonzero(wanted)
+    local = np.full(len(wanted), -1, np.int32)
+    local[columns] = np.arange(len(columns), dtype=np.int32)
+    entries = np.flatnonzero(usable & (local[category] >= 0))
+    clients = np.repeat(np.arange(known.num_rows, dtype=np.int32), lengths)[entries]
+    held, kept = count[entries], local[category[entries]]
     quota = wanted[columns]
     clipped = np.minimum(held, quota[kept]).astype(held.dtype)
-    rows, begins = np.unique(clients, return_index=True)
-    starts = np.append(begins, len(clients)).astype(np.int64)
-    totals = sums_by_row(clipped, starts)
-    limit = np.fmin(np.fmin(totals, caps[rows]), config.max_samples_per_client or math.inf).astype(
-        np.int64
-    )
+    lengths = np.bincount(clients, minlength=known.num_rows)
+    rows = np.flatnonzero(lengths)
+    starts = np.concatenate([[0], np.cumsum(lengths[rows])]).astype(np.int64)
+    most = np.fmin(known.numbers("max_samples")[rows], config.max_samples_per_client or math.inf)
     problem = Problem(
         indptr=starts,
         category=kept,
         count=clipped,
         fixed_s=fixed_s[rows],
-        speed=speed[rows],
-        limit=limit,
+        speed=known.numbers("samples_per_s")[rows],
+        limit=np.fmin(sums_by_row(clipped, starts), most).astype(np.int64),
         quota=quota,
     )
-    task = _with_required(known, config, problem, held, rows, fixed_s, columns)
-    _refuse_caps(known, task)
-    return task
+    return _with_required(known, config, problem, held, rows, fixed_s, columns)
 
 
 def _allowed(

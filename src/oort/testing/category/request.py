@@ -51,7 +51,7 @@ def quotas(request: Request, known: ClientInformation, supply: Int64s) -> Int64s
     elif isinstance(request, Balanced):
         chosen = _chosen(request.categories, known)
         if request.samples is None:
-            wanted = np.full(len(chosen), int(supply[chosen].min(initial=0)))
+            wanted = np.full(len(chosen), int(supply[chosen].min()) if len(chosen) else 0)
         else:
             wanted = evenly(_whole(request.samples, "Balanced.samples"), len(chosen))
     elif isinstance(request, Mapping):
