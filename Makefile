@@ -19,7 +19,7 @@ test: $(VENV)/.test test-oldest  ## every test, on the newest and on the oldest 
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-oldest: $(OLDEST)/.test
-	$(OLDEST)/bin/python -m pytest -n $(WORKERS) -m "not slow" tests src
+	$(OLDEST)/bin/python -m pytest -n $(WORKERS) -m "not slow" tests src README.md CONTRIBUTING.md docs
 
 check: $(VENV)/.check  ## lint, types, layers, dependencies
 	$(BIN)/ruff format --check .

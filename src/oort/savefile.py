@@ -1,9 +1,12 @@
 """One file that holds named arrays and a description: how a selector is saved.
 
-    bytes 0–7      b"OORTSAVE" 8–11           format version, little-endian 12–15          CRC-32
-    of the description 16–23          length of the description in bytes 24–            the
-    description: JSON with the caller's ``meta`` and, per array, name, type, shape, offset, CRC-32
-    …              the arrays, little-endian, each starting at a multiple of 64 bytes
+    bytes 0–7    b"OORTSAVE"
+    8–11         format version, little-endian
+    12–15        CRC-32 of the description
+    16–23        length of the description in bytes
+    24–          the description: JSON with the caller's ``meta`` and, per array, name, type,
+                 shape, offset and CRC-32
+    …            the arrays, little-endian, each starting at a multiple of 64 bytes
 
 A file is written beside its place, synced and renamed over it, so that a crash leaves the old file
 or the new one, never half of either. There is no pickle: nothing in a file can run.

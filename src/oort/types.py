@@ -1,10 +1,12 @@
 """The values that cross Oort's borders: what clients report, what a selection says.
 
-ClientId        a string, or an integer from −2⁶³ to 2⁶⁴−1; 1 and "1" are two clients RowNumbers
-rows of a selector, where ids would cost too much Feedback        what one client reports after a
-round Outcome         completed, failed or unused UpdateResult    what became of a batch of reports
-Selection       who was picked, and why ClientColumns   what is known of some clients, as arrays:
-what a utility or a fairness function sees
+ClientId        a string, or an integer from −2⁶³ to 2⁶⁴−1; 1 and "1" are two clients
+RowNumbers      rows of a selector, where ids would cost too much
+Feedback        what one client reports after a round
+Outcome         completed, failed or unused
+UpdateResult    what became of a batch of reports
+Selection       who was picked, and why
+ClientColumns   what is known of some clients, as arrays: what a utility or a fairness sees
 """
 
 from __future__ import annotations
@@ -45,13 +47,12 @@ class RowNumbers(np.ndarray[Any, np.dtype[np.int64]]):
 class Outcome(StrEnum):
     """How a participation ended."""
 
-    COMPLETED = "completed"  #: trained and reported: utility and duration count
-    FAILED = (
-        "failed"  #: selected, but dropped out: counts as a participation, says nothing of utility
-    )
-    UNUSED = (
-        "unused"  #: over-committed and cut off by the quorum: does not count as a participation
-    )
+    #: trained and reported: utility and duration count
+    COMPLETED = "completed"
+    #: selected, but dropped out: counts as a participation, says nothing of utility
+    FAILED = "failed"
+    #: over-committed and cut off by the quorum: does not count as a participation
+    UNUSED = "unused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

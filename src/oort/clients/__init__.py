@@ -2,7 +2,11 @@
 
     columns    the schema: name, type, unit and meaning of each column, and the bits of the flags
     ids        client id -> row, and back
+    id_columns     any collection of ids, as columns
+    hashed_ids     the index behind it when there are many
+    hashing        hashes that nobody can prepare collisions for
     table      the columns themselves, growing as clients join
+    statistics     quantiles of columns that change a few rows at a time
     given      columns as callers give them: arrays, lists with holes, one value for all
     roster     who is there: joining, leaving, being online; ids, masks and row numbers -> rows
 

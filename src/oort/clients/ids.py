@@ -1,156 +1,217 @@
-"""Client ids and their rows."""
+"""Client ids and their rows.
+
+Up to 32,768 rows a dict serves, which is fastest for the handful of ids of a round; beyond, an
+index in flat arrays takes over, which holds millions in little memory and takes whole columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from oort.errors import DamagedFileError, InvalidClientIdError
+from oort.clients.hashed_ids import HashedIds
+from oort.clients.id_columns import GONE, IdColumn, id_at, id_column, id_list
 from oort.types import ClientId, Mask, Rows
 
-LOWEST: Final = -(2**63)
-HIGHEST: Final = 2**64 - 1
-
-_GONE, _INT, _UINT, _TEXT = 0, 1, 2, 3
-
-
-def checked_id(value: object) -> ClientId:
-    """The id as a plain string or integer.
-
-    Raises:
-        InvalidClientIdError: It is neither, or out of range.
-
-    >>> checked_id(np.int64(17)), checked_id("phone-17")
-    (17, 'phone-17')
-    >>> checked_id(True)
-    Traceback (most recent call last):
-    oort.errors.InvalidClientIdError: a client id must be a string or an integer ...; got True
-    """
-    if type(value) is str or (type(value) is int and LOWEST <= value <= HIGHEST):
-        return value
-    if isinstance(value, str):
-        return str(value)
-    if (
-        isinstance(value, int | np.integer)
-        and not isinstance(value, bool)
-        and LOWEST <= value <= HIGHEST
-    ):
-        return int(value)
-    text = repr(value)
-    shown = text if len(text) <= 80 else f"{text[:79]}…"
-    message = f"a client id must be a string or an integer from -2**63 to 2**64-1; got {shown}"
-    raise InvalidClientIdError(message)
-
-
-def checked_ids(values: Iterable[Any]) -> list[ClientId]:
-    """Every id of a collection as a plain string or integer; arrays are unpacked at C speed."""
-    if isinstance(values, str | bytes):
-        kind = type(values).__name__
-        message = f"client ids must be a collection of ids, not one {kind}; got {values!r:.80}"
-        raise InvalidClientIdError(message)
-    items = values.tolist() if isinstance(values, np.ndarray) else values
-    try:
-        return [checked_id(value) for value in items]
-    except TypeError as error:
-        message = f"client ids must be a collection of ids; got {values!r:.80}"
-        raise InvalidClientIdError(message) from error
+_FEW: Final = 32_768
+_PART: Final = 1 << 22
 
 
 class ClientIds:
     """The ids of all rows, and the row of each id."""
 
     def __init__(self) -> None:
-        self._row_of: dict[ClientId, int] = {}
-        self._id_of: list[ClientId | None] = []
+        self._few: _FewIds | None = _FewIds()
+        self._many = HashedIds()
 
     def __len__(self) -> int:
         """How many rows were ever given out."""
-        return len(self._id_of)
+        return len(self._many) if self._few is None else len(self._few.id_of)
 
-    def find(self, ids: Sequence[ClientId]) -> Rows:
-        """The row of each id, −1 where it is unknown."""
-        row_of = self._row_of
-        return np.fromiter((row_of.get(i, -1) for i in ids), np.int64, len(ids))
+    def find(self, ids: Any) -> Rows:
+        """The row of each id, −1 where it is unknown.
 
-    def add(self, ids: Sequence[ClientId]) -> Rows:
-        """The row of each id, giving out new rows in order to those that have none."""
-        row_of, id_of = self._row_of, self._id_of
-        rows = np.empty(len(ids), np.int64)
-        for place, client_id in enumerate(ids):
-            row = row_of.get(client_id)
-            if row is None:
-                row = row_of[client_id] = len(id_of)
-                id_of.append(client_id)
-            rows[place] = row
-        return rows
+        Raises:
+            InvalidClientIdError: One of them is no id.
+        """
+        if self._few is not None:
+            return self._few.find(id_list(ids))
+        return self._many.find(id_column(ids))
+
+    def add(self, ids: Any) -> Rows:
+        """The row of each id, giving out new rows in order to those that have none.
+
+        Raises:
+            InvalidClientIdError: One of them is no id; no row is given out.
+        """
+        if self._few is not None:
+            if len(self) + _length(ids) <= _FEW:
+                return self._few.add(id_list(ids))
+            column = id_column(ids)
+            self._many = HashedIds.from_column(self._few.column())
+            self._few = None
+            return self._add_column(column)
+        return self._add_column(id_column(ids))
 
     def of(self, rows: Rows) -> list[ClientId]:
         """The ids of rows that were not forgotten."""
-        id_of = self._id_of
-        found = [id_of[row] for row in rows.tolist()]
-        return [client_id for client_id in found if client_id is not None]
+        return self._many.of(rows) if self._few is None else self._few.of(rows)
 
     def is_forgotten(self, rows: Rows) -> Mask:
         """Which of these rows are empty."""
-        id_of = self._id_of
+        if self._few is None:
+            return self._many.is_forgotten(rows)
+        id_of = self._few.id_of
         return np.fromiter((id_of[row] is None for row in rows.tolist()), np.bool_, rows.size)
 
     def forget(self, rows: Rows) -> None:
         """Erase the ids of these rows; the rows stay empty for ever."""
-        for row in rows.tolist():
-            client_id = self._id_of[row]
-            if client_id is not None:
-                del self._row_of[client_id]
-                self._id_of[row] = None
+        if self._few is None:
+            self._many.forget(rows)
+        else:
+            self._few.forget(rows)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything, as arrays for a file: kind, number and text of each row's id."""
-        kinds = np.fromiter((_kind(i) for i in self._id_of), np.uint8, len(self))
-        numbers = [i if isinstance(i, int) else 0 for i in self._id_of]
-        texts = [
-            i.encode("utf-8", "surrogatepass") if isinstance(i, str) else b"" for i in self._id_of
-        ]
-        lengths = np.fromiter((len(t) for t in texts), np.uint32, len(self))
+        column = self._many.column() if self._few is None else self._few.column()
         return {
-            "id_kind": kinds,
-            "id_number": np.array([n % 2**64 for n in numbers], np.uint64),
-            "id_length": lengths,
-            "id_text": np.frombuffer(b"".join(texts), np.uint8),
+            "id_kind": column.kind,
+            "id_number": column.number,
+            "id_length": column.length.astype(np.uint32),
+            "id_text": column.text,
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> ClientIds:
-        """The ids that ``to_arrays`` gave."""
+        """The ids that ``to_arrays`` gave.
+
+        Raises:
+            ValueError: The arrays do not fit together, or an id stands in two rows.
+        """
+        kind, number = arrays["id_kind"], arrays["id_number"]
+        length = arrays["id_length"].astype(np.int64)
+        if length.size == 0:
+            length = np.zeros(kind.size, np.int64)
+        text = arrays["id_text"]
+        if not kind.size == number.size == length.size or int(length.sum()) != text.size:
+            message = "the columns of the ids have different lengths"
+            raise ValueError(message)
         ids = cls()
-        text = arrays["id_text"].tobytes()
-        start = 0
-        columns = (
-            arrays["id_kind"].tolist(),
-            arrays["id_number"].tolist(),
-            arrays["id_length"].tolist(),
-        )
-        for kind, number, length in zip(*columns, strict=True):
-            client_id: ClientId | None = None
-            if kind == _TEXT:
-                client_id = text[start : start + length].decode("utf-8", "surrogatepass")
-            elif kind in (_INT, _UINT):
-                client_id = number - 2**64 if kind == _INT and number >= 2**63 else number
-            start += length
+        column = IdColumn(kind, number, length, text)
+        if len(column) > _FEW:
+            ids._few, ids._many = None, HashedIds.from_column(column)
+        else:
+            ids._few = _FewIds.from_column(column)
+        return ids
+
+    def _add_column(self, ids: IdColumn) -> Rows:
+        """Add a column, in parts where it holds integers alone, so that little is held twice."""
+        before = len(self._many)
+        if self._many.continues_with(ids):
+            self._many.append(ids)
+            return np.arange(before, before + len(ids))
+        if ids.is_text or len(ids) <= _PART:
+            return self._add_part(ids)
+        self._many.reserve(before + len(ids))
+        rows = np.empty(len(ids), np.int64)
+        for start in range(0, len(ids), _PART):
+            part = slice(start, start + _PART)
+            rows[part] = self._add_part(
+                IdColumn(ids.kind[part], ids.number[part], ids.length[part], ids.text)
+            )
+        return rows
+
+    def _add_part(self, ids: IdColumn) -> Rows:
+        rows = self._many.find(ids)
+        unknown = np.flatnonzero(rows < 0)
+        if unknown.size == 0:
+            return rows
+        new, first_of = _distinct(ids.take(unknown))
+        before = len(self._many)
+        self._many.append(new)
+        rows[unknown] = before + first_of
+        return rows
+
+
+class _FewIds:
+    """The same with a dict."""
+
+    def __init__(self) -> None:
+        self.row_of: dict[ClientId, int] = {}
+        self.id_of: list[ClientId | None] = []
+
+    def find(self, ids: list[ClientId]) -> Rows:
+        row_of = self.row_of
+        return np.fromiter((row_of.get(i, -1) for i in ids), np.int64, len(ids))
+
+    def add(self, ids: list[ClientId]) -> Rows:
+        row_of, id_of = self.row_of, self.id_of
+        for client_id in ids:
+            if client_id not in row_of:
+                row_of[client_id] = len(id_of)
+                id_of.append(client_id)
+        return self.find(ids)
+
+    def of(self, rows: Rows) -> list[ClientId]:
+        found = [self.id_of[row] for row in rows.tolist()]
+        return [client_id for client_id in found if client_id is not None]
+
+    def forget(self, rows: Rows) -> None:
+        for row in rows.tolist():
+            client_id = self.id_of[row]
             if client_id is not None:
-                if client_id in ids._row_of:
-                    message = f"the saved ids are damaged: {client_id!r:.80} stands in two rows"
-                    raise DamagedFileError(message)
-                ids._row_of[client_id] = len(ids._id_of)
-            ids._id_of.append(client_id)
+                del self.row_of[client_id]
+                self.id_of[row] = None
+
+    def column(self) -> IdColumn:
+        """All rows; forgotten ones have kind ``GONE``."""
+        gone = np.fromiter((i is None for i in self.id_of), np.bool_, len(self.id_of))
+        column = id_column([0 if i is None else i for i in self.id_of])
+        kind = np.where(gone, np.uint8(GONE), column.kind)
+        return IdColumn(kind, column.number, column.length, column.text)
+
+    @classmethod
+    def from_column(cls, column: IdColumn) -> _FewIds:
+        ids = cls()
+        text = column.text.tobytes()
+        start = 0
+        values = zip(
+            column.kind.tolist(), column.number.tolist(), column.length.tolist(), strict=True
+        )
+        for row, (kind, number, length) in enumerate(values):
+            client_id = id_at(kind, number, text[start : start + length]) if kind != GONE else None
+            start += length
+            if client_id is not None and ids.row_of.setdefault(client_id, row) != row:
+                message = f"the id {client_id!r:.80} stands in two rows"
+                raise ValueError(message)
+            ids.id_of.append(client_id)
         return ids
 
 
-def _kind(client_id: ClientId | None) -> int:
-    if client_id is None:
-        return _GONE
-    if isinstance(client_id, str):
-        return _TEXT
-    return _INT if client_id < 2**63 else _UINT
+def _length(ids: Any) -> int:
+    return len(ids) if hasattr(ids, "__len__") else 0
+
+
+def _distinct(ids: IdColumn) -> tuple[IdColumn, Rows]:
+    """The ids without repeats, and for each id the place of its first appearance among those."""
+    if not ids.has_equal_keys:
+        return ids, np.arange(len(ids))
+    place_of: dict[ClientId, int] = {}
+    firsts: list[int] = []
+    place = np.empty(len(ids), np.int64)
+    for i, client_id in enumerate(_plain(ids)):
+        if client_id not in place_of:
+            place_of[client_id] = len(firsts)
+            firsts.append(i)
+        place[i] = place_of[client_id]
+    return ids.take(np.array(firsts, np.int64)), place
+
+
+def _plain(ids: IdColumn) -> list[ClientId]:
+    text, ends = ids.text.tobytes(), np.cumsum(ids.length).tolist()
+    starts = [0, *ends[:-1]]
+    columns = zip(ids.kind.tolist(), ids.number.tolist(), starts, ends, strict=True)
+    return [id_at(kind, number, text[a:b]) for kind, number, a, b in columns]

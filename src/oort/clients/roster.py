@@ -6,19 +6,21 @@ Wherever clients are named, they may be named by ids, by a boolean mask over row
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from oort.clients.columns import EXPLORED, LARGEST_STORED, PRESENT
+from oort.clients.columns import EXPLORED, PRESENT, stored
 from oort.clients.given import Given, numbers
-from oort.clients.ids import checked_ids
+from oort.clients.id_columns import id_list
 from oort.clients.table import ClientTable
 from oort.errors import InvalidArgumentError, UnknownClientError
 from oort.types import Among, Mask, RowNumbers, Rows
 
-_LARGEST_COUNT = 2**32 - 1
+_LARGEST_COUNT: Final = 2**32 - 1
+_PART: Final = 1 << 20
 
 
 def rows_of(table: ClientTable, clients: Among) -> Rows:
@@ -29,7 +31,7 @@ def rows_of(table: ClientTable, clients: Among) -> Rows:
     """
     rows = _rows_given(table, clients)
     if rows is None:
-        rows = table.ids.find(checked_ids(clients))
+        rows = table.ids.find(clients)
         rows = rows[rows >= 0]
     return rows
 
@@ -43,10 +45,10 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
     rows = _rows_given(table, clients)
     if rows is not None:
         return rows
-    ids = checked_ids(clients)
-    rows = table.ids.find(ids)
+    rows = table.ids.find(clients)
     if (rows < 0).any():
-        message = f"client {ids[int(np.argmin(rows))]!r:.80} is not known"
+        unknown = id_list(clients)[int(np.argmin(rows))]
+        message = f"client {unknown!r:.80} is not known"
         raise UnknownClientError(message)
     return rows
 
@@ -55,7 +57,7 @@ def joined_rows(table: ClientTable, clients: Among) -> Rows:
     """The rows of these clients; unknown ones join, removed ones come back."""
     rows = _rows_given(table, clients)
     if rows is None:
-        rows = table.add(checked_ids(clients))
+        rows = table.add(clients)
     table.bring_back(rows)
     return rows
 
@@ -81,27 +83,31 @@ def register(
         InvalidArgumentError: An id or a hint is wrong; nothing is registered.
     """
     named = _rows_given(table, clients)
-    ids: Any = checked_ids(clients) if named is None else named
-    samples = _hint(num_samples, ids, "num_samples", _LARGEST_COUNT, "a whole number, 0 or more")
-    duration = _hint(
-        expected_duration_s,
-        ids,
-        "expected_duration_s",
-        np.inf,
-        "a finite number of seconds, 0 or more",
-    )
+    ids: Any = clients if hasattr(clients, "__len__") else list(clients)
+    count = len(ids) if named is None else named.size
+    samples = _Hint("num_samples", num_samples, count, highest=_LARGEST_COUNT)
+    duration = _Hint("expected_duration_s", expected_duration_s, count)
+    for hint in (samples, duration):
+        hint.check(ids if named is None else named)
     rows = table.add(ids) if named is None else named
     table.bring_back(rows)
+    for part in _parts(count):
+        _take_hints(table, rows[part], samples.given(part), duration.given(part))
+    return rows
+
+
+def _take_hints(
+    table: ClientTable, rows: Rows, samples: Given | None, duration: Given | None
+) -> None:
+    """Note hints of clients that no report has told of yet."""
     unheard = (table.flags[rows] & EXPLORED) == 0
     if samples is not None:
         take = samples.there & unheard
         table.num_samples[rows[take]] = samples.values[take].astype(np.uint32)
     if duration is not None:
         take = duration.there & unheard
-        expected_s = np.minimum(duration.values[take], LARGEST_STORED).astype(np.float32)
-        with table.changing(np.unique(rows[take])):
-            table.duration_s[rows[take]] = expected_s
-    return rows
+        with table.changing(_distinct(rows[take])):
+            table.duration_s[rows[take]] = stored(duration.values[take])
 
 
 def present_rows(table: ClientTable) -> Rows:
@@ -145,20 +151,67 @@ def _checked_mask(table: ClientTable, mask: npt.NDArray[np.bool_]) -> Mask:
     return mask
 
 
-def _hint(given: Any, ids: Any, name: str, highest: float, must_be: str) -> Given | None:
-    if given is None:
-        return None
-    hint = numbers(given, len(ids), name)
-    values = hint.values
-    missing = np.isnan(values) & ~hint.broken
-    with np.errstate(invalid="ignore"):
-        good = (values >= 0) & (values < np.inf) & (values <= highest)
-        if highest < np.inf:
-            good &= values == np.floor(values)
-    bad = hint.broken | ~(missing | good)
-    if bad.any():
-        place = int(np.argmax(bad))
-        got = given if np.ndim(given) == 0 else list(given)[place]
-        message = f"client {ids[place]!r:.80}: {name} must be {must_be}; got {got!r:.80}"
+@dataclass(frozen=True, slots=True)
+class _Hint:
+    """A column of hints, read in parts so that millions take little memory besides their own."""
+
+    name: str
+    column: Any
+    count: int
+    highest: float = np.inf
+
+    def check(self, ids: Any) -> None:
+        """Raise unless every hint is missing or a number that makes sense."""
+        for part in _parts(self.count):
+            hint = self._read(part)
+            bad = (
+                None if hint is None else hint.broken | ~(np.isnan(hint.values) | self._good(hint))
+            )
+            if bad is not None and bad.any():
+                self._refuse(ids, part.start + int(np.argmax(bad)))
+
+    def given(self, part: slice) -> Given | None:
+        """The hints of some clients; NaN is none."""
+        hint = self._read(part)
+        if hint is None:
+            return None
+        return Given(hint.values, hint.there & ~np.isnan(hint.values), hint.broken)
+
+    def _read(self, part: slice) -> Given | None:
+        if self.column is None:
+            return None
+        one_for_all = np.ndim(self.column) == 0
+        values = self.column if one_for_all else self.column[part]
+        if not one_for_all and len(self.column) != self.count:
+            values = self.column
+            part = slice(0, self.count)
+        return numbers(values, part.stop - part.start, self.name)
+
+    def _good(self, hint: Given) -> Mask:
+        values = hint.values
+        with np.errstate(invalid="ignore"):
+            good = (values >= 0) & (values < np.inf) & (values <= self.highest)
+            return np.asarray(good if self.highest == np.inf else good & (values % 1 == 0))
+
+    def _refuse(self, ids: Any, place: int) -> None:
+        whole = self.highest < np.inf
+        must_be = "a whole number, 0 or more" if whole else "a finite number of seconds, 0 or more"
+        got = self.column if np.ndim(self.column) == 0 else self.column[place]
+        plain = got.item() if isinstance(got, np.generic) else got
+        message = (
+            f"client {_id_at(ids, place)!r:.80}: {self.name} must be {must_be}; got {plain!r:.80}"
+        )
         raise InvalidArgumentError(message)
-    return Given(values, hint.there & ~missing, hint.broken)
+
+
+def _id_at(ids: Any, place: int) -> Any:
+    return id_list(ids)[place]
+
+
+def _parts(count: int) -> list[slice]:
+    return [slice(i, min(i + _PART, count)) for i in range(0, count, _PART)]
+
+
+def _distinct(rows: Rows) -> Rows:
+    """Rows without repeats; most often there are none."""
+    return rows if bool((np.diff(rows) > 0).all()) else np.unique(rows)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-_BLOCK = 2048
+_BLOCK = 1024
 _compile = njit(cache=True, nogil=True, error_model="numpy")
 
 
@@ -117,9 +117,9 @@ def top_scores(
     The bar rises as better rows come in: it is always at most the final one, so nothing that
     belongs is missed, and what no longer reaches it is dropped when the list is full.
     """
-    capacity = max(4 * wanted, 4 * _BLOCK)
-    rows = np.empty(capacity, np.int64)
-    found = np.empty(capacity, np.float32)
+    full = max(4 * wanted, 512)  # so many before the bar is raised
+    rows = np.empty(full + _BLOCK, np.int64)
+    found = np.empty(full + _BLOCK, np.float32)
     count = 0
     bar = np.float32(0)
     block = np.empty(_BLOCK, np.float32)
@@ -146,21 +146,63 @@ def top_scores(
         better = _count_from(scores, bar)
         if better == 0:
             continue
-        if count + better > capacity:
-            if count >= wanted:
-                kth = np.partition(found[:count], count - wanted)[count - wanted]
-                bar = share * kth if share * kth > bar else bar
-                count = _drop_below(rows, found, count, bar)
-            if 2 * count + better > capacity:
-                capacity = 2 * capacity + better
-                more_rows = np.empty(capacity, np.int64)
-                more_found = np.empty(capacity, np.float32)
-                more_rows[:count] = rows[:count]
-                more_found[:count] = found[:count]
-                rows, found = more_rows, more_found
+        if count + better > full and count >= wanted:
+            kth = np.partition(found[:count], count - wanted)[count - wanted]
+            bar = share * kth if share * kth > bar else bar
+            count = _drop_below(rows, found, count, bar)
+            better = _count_from(scores, bar)
+            full = max(full, 2 * count)
+        if count + better > rows.size:
+            more_rows = np.empty(2 * (count + better), np.int64)
+            more_found = np.empty(more_rows.size, np.float32)
+            more_rows[:count] = rows[:count]
+            more_found[:count] = found[:count]
+            rows, found = more_rows, more_found
         for i in range(scores.size):
             if scores[i] >= bar:
                 rows[count] = start + i
                 found[count] = scores[i]
                 count += 1
     return rows[:count], found[:count]
+
+
+@_compile
+def scores_of(
+    rows,
+    utility,
+    duration_s,
+    last_round,
+    flags,
+    allowed,
+    care,
+    state,
+    low,
+    cap,
+    inverse_range,
+    uncertainty,
+    preferred_s,
+):
+    """Scores of some rows, −1 for those that are not in the state or not allowed."""
+    count = rows.size
+    worth = np.empty(count, np.float32)
+    duration = np.empty(count, np.float32)
+    newest = np.empty(count, np.uint32)
+    marks = np.empty(count, np.uint8)
+    may = np.empty(count if allowed.size else 0, np.uint8)
+    for i in range(count):
+        row = rows[i]
+        worth[i] = utility[row]
+        duration[i] = duration_s[row]
+        newest[i] = last_round[row]
+        marks[i] = flags[row]
+        if allowed.size:
+            may[i] = allowed[row]
+    scores = np.empty(count, np.float32)
+    if inverse_range > 0:
+        _score_block(
+            scores, worth, duration, newest, low, cap, inverse_range, uncertainty, preferred_s
+        )
+    else:
+        _score_block_of_equals(scores, duration, newest, uncertainty, preferred_s)
+    _leave_out(scores, marks, may, care, state)
+    return scores

@@ -20,13 +20,12 @@ import numpy.typing as npt
 from oort import savefile
 from oort.clients import roster
 from oort.clients.columns import READY
-from oort.clients.ids import checked_id, checked_ids
+from oort.clients.id_columns import checked_id, plain_items
 from oort.clients.table import ClientTable
 from oort.config import TrainingConfig
 from oort.errors import (
     DamagedFileError,
     InvalidArgumentError,
-    InvalidClientIdError,
     InvalidFeedbackError,
     RoundError,
     SaveFileError,
@@ -364,15 +363,8 @@ class BookkeepingSelector(ABC):
         """Reporters as something to count and index, and their rows where those were given."""
         if isinstance(client_ids, RowNumbers):
             rows = roster.checked_rows(self._table, client_ids).copy()
-            return self._table.ids.of(rows), rows
-        if isinstance(client_ids, str | bytes):
-            checked_ids(client_ids)
-        try:
-            plain = client_ids.tolist() if isinstance(client_ids, np.ndarray) else client_ids
-            return plain if isinstance(plain, list) else list(plain), None
-        except TypeError as error:
-            message = f"client ids must be a collection of ids; got {client_ids!r:.80}"
-            raise InvalidClientIdError(message) from error
+            return _Named(self._table, rows), rows
+        return plain_items(client_ids), None
 
     def _reads(self) -> str:
         """Which means of loss or gradient the utility reads."""
@@ -521,6 +513,19 @@ class BookkeepingSelector(ABC):
             f"rounds old, and whether they were counted is no longer known"
         )
         warnings.warn(message, StaleFeedbackWarning, stacklevel=3)
+
+
+class _Named(Sequence[ClientId]):
+    """The clients of rows, named when asked: only those of rejected reports are."""
+
+    def __init__(self, table: ClientTable, rows: Rows) -> None:
+        self._table, self._rows = table, rows
+
+    def __len__(self) -> int:
+        return self._rows.size
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._table.ids.of(self._rows[[place]])[0]
 
 
 def _as_config(config: TrainingConfig | Mapping[str, Any] | None) -> TrainingConfig:

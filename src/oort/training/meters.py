@@ -12,7 +12,7 @@ from oort.types import Feedback
 
 
 def loss_utility(losses: npt.ArrayLike) -> float:
-    """|B| · √(mean loss²) over the losses of *all* samples trained on.
+    """``|B| · √(mean loss²)`` over the losses of *all* samples trained on.
 
     >>> loss_utility([1.0, 1.0, 1.0, 1.0])
     4.0
@@ -23,7 +23,7 @@ def loss_utility(losses: npt.ArrayLike) -> float:
 def gradient_norm_utility(
     gradient_norms: npt.ArrayLike, *, num_samples: int | None = None
 ) -> float:
-    """|B| · √(mean ‖g‖²), from the gradient norm of every sample, or of every batch (Appendix B).
+    """``|B| · √(mean ‖g‖²)`` from the gradient norm of every sample or batch (Appendix B).
 
     With norms of batches, say how many samples they cover; the two agree where the batch size is
     1.
@@ -80,7 +80,7 @@ class LossMeter:
 
     @property
     def utility(self) -> float:
-        """|B| · √(mean loss²)."""
+        """``|B| · √(mean loss²)``."""
         return self.num_samples * math.sqrt(self.mean_squared_loss)
 
     def feedback(self, *, duration_s: float | None = None) -> Feedback:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from types import ModuleType
+from typing import Any, Final
 
 import numpy as np
 
@@ -114,13 +114,19 @@ class Scoring:
 
     def scores_of(self, rows: Rows) -> Single:
         """Scores of some rows, −1 for those that may not be picked."""
+        fast = self._fast_kernels()
+        if fast is not None:
+            scores: Single = fast.scores_of(rows, *self._compiled_arguments(self.roles))
+            return scores
         return np.where(self.roles.is_explored(rows), self._score(rows), np.float32(-1))
 
     def _top(self, wanted: int, share: float, roles: Roles | None) -> tuple[Rows, Single]:
         """Rows and scores among which are all that reach the cut-off, in one full pass."""
-        fast = kernels.compiled_for(self.table.num_rows) if self.config.alpha == 2.0 else None
+        fast = self._fast_kernels()
         if fast is not None:
-            return self._compiled(fast.top_scores, wanted, share, roles)
+            arguments = self._compiled_arguments(roles)
+            rows, scores = fast.top_scores(*arguments, wanted, np.float32(share))
+            return rows, scores
         score = functools.partial(self._scores, roles=roles)
         return arrays.top_scores(score, self.table.num_rows, wanted, np.float32(share))
 
@@ -156,16 +162,14 @@ class Scoring:
         what = f"fairness '{self.config.fairness}'"
         return utility.to_unit_range(utility.evaluated(self.fairness, columns, what))
 
-    def _compiled(
-        self,
-        top_scores: Callable[..., tuple[Rows, Single]],
-        wanted: int,
-        share: float,
-        roles: Roles | None,
-    ) -> tuple[Rows, Single]:
-        """The same in one compiled pass; the arguments are rounded as the steps round them."""
+    def _fast_kernels(self) -> ModuleType | None:
+        """The compiled kernels, which know α = 2 alone."""
+        return kernels.compiled_for(self.table.num_rows) if self.config.alpha == 2.0 else None
+
+    def _compiled_arguments(self, roles: Roles | None) -> tuple[Any, ...]:
+        """What compiled kernels take, rounded as the steps round it."""
         table, scale = self.table, self.scale
-        return top_scores(
+        return (
             self.worth,
             table.duration_s,
             table.last_round,
@@ -177,8 +181,6 @@ class Scoring:
             scale.inverse_range,
             utility.uncertainty(self.round_number, self.config.staleness),
             np.float32(self.preferred_s),
-            wanted,
-            np.float32(share),
         )
 
 

@@ -73,6 +73,7 @@ class GuidedSelector(BookkeepingSelector):
         )
         generator = question.generator(config.seed, "select")
         quota = explore.quota(epsilon, wanted, float(generator.random()))
+        quota = min(quota, self._table.statistics.num_untried)
         expected_s = self._table.statistics.expected_duration_s()
 
         pool = scoring.pool(wanted - quota, self._candidates)
