@@ -1,6 +1,8 @@
 """The paper's tables and figures, measured again: ``oort reproduce NAME``.
 
     deviation    Fig. 4a and 17: participants for a representative test set, and what draws do
+    milp         Fig. 18: category requests on real counts, ours beside the paper's two ways
+    scale        Fig. 19: category requests to millions of clients
 
 Each folder has ``HELP``, ``add_arguments(parser)`` and ``run(arguments) -> int``, and writes its
 numbers to ``results/`` beside it. Real data comes from the folder that ``OORT_DATA`` names.

@@ -14,7 +14,8 @@ import oort
 from experiments.milp.queries import TRANSFER_MB, Query
 from oort.config import TestingConfig
 from oort.errors import BudgetTooSmallError, NotEnoughSamplesError, OutOfTimeError
-from oort.testing.category import CategorySelector, Representative
+from oort.testing import LocalTestingSelector
+from oort.testing.category import Representative
 
 
 def environment() -> dict[str, Any]:
@@ -34,7 +35,9 @@ def peak_memory_gb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def measure(tester: CategorySelector, method: str, query: Query, limit_s: float) -> dict[str, Any]:
+def measure(
+    tester: LocalTestingSelector, method: str, query: Query, limit_s: float
+) -> dict[str, Any]:
     """One request by one method; the time limit holds for the paper's MILPs, ours needs none."""
     config = TestingConfig(
         budget=query.budget,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from oort.testing.category import CategorySelector
+from oort.testing import LocalTestingSelector, create_testing_selector
 
 #: MobileNetV2's 3.5 million parameters in 32 bits: what a participant downloads.
 TRANSFER_MB = 14.0
@@ -22,7 +22,7 @@ class Query:
     budget: int
 
 
-def load_workloads(data: Path, seed: int) -> Iterator[tuple[str, CategorySelector]]:
+def load_workloads(data: Path, seed: int) -> Iterator[tuple[str, LocalTestingSelector]]:
     """OpenImage (12,745 × 50) and Google Speech (2,187 × 35), each client with a device of the trace.
 
     A device tests as fast as the trace says it infers, and downloads at the trace's bandwidth.
@@ -34,7 +34,7 @@ def load_workloads(data: Path, seed: int) -> Iterator[tuple[str, CategorySelecto
     ):
         counts = np.load(data / "counts" / f"{file}.npz")["counts"]
         chosen = np.random.default_rng(seed).permutation(len(devices["client_id"]))[: len(counts)]
-        tester = CategorySelector()
+        tester = create_testing_selector()
         tester.update_clients_info(
             np.arange(len(counts)),
             counts,

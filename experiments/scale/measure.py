@@ -13,7 +13,7 @@ from experiments.milp.queries import TRANSFER_MB
 from experiments.scale.population import POPULATIONS, make_tester
 from oort.config import TestingConfig
 from oort.errors import BudgetTooSmallError, OutOfTimeError
-from oort.testing.category import CategorySelector
+from oort.testing import LocalTestingSelector
 
 SHARE = 0.01
 SWEEP = (1, 10, 100, 500, 1_000, 5_000)
@@ -50,7 +50,7 @@ def measure_population(
 
 
 def _cases(
-    tester: CategorySelector, name: str, wanted: int, paper_limit_s: float
+    tester: LocalTestingSelector, name: str, wanted: int, paper_limit_s: float
 ) -> list[dict[str, Any]]:
     """One request without a budget, with half and with a tenth of the participants that took."""
     request = _request(tester, wanted)
@@ -66,7 +66,7 @@ def _cases(
     return [case | {"categories": wanted} for case in cases]
 
 
-def _request(tester: CategorySelector, wanted: int) -> dict[Any, int]:
+def _request(tester: LocalTestingSelector, wanted: int) -> dict[Any, int]:
     """One per cent of the data of so many categories, evenly spread over their popularity."""
     totals = tester.information.totals()
     chosen = np.unique(np.linspace(0, len(totals) - 1, wanted).round().astype(int))
@@ -74,7 +74,11 @@ def _request(tester: CategorySelector, wanted: int) -> dict[Any, int]:
 
 
 def _case(
-    tester: CategorySelector, name: str, request: dict[Any, int], config: TestingConfig, kind: str
+    tester: LocalTestingSelector,
+    name: str,
+    request: dict[Any, int],
+    config: TestingConfig,
+    kind: str,
 ) -> dict[str, Any]:
     """One request."""
     row: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oort.testing.category import CategorySelector
+from oort.testing import LocalTestingSelector, create_testing_selector
 
 #: Clients and categories at the scale of the paper's datasets.
 POPULATIONS = {
@@ -21,7 +21,7 @@ _FEWEST, _MOST = 7, 20
 _CHUNK = 100_000
 
 
-def make_tester(name: str, data: Path | None, seed: int) -> CategorySelector:
+def make_tester(name: str, data: Path | None, seed: int) -> LocalTestingSelector:
     """A selector that knows a whole population."""
     number, categories = POPULATIONS[name]
     indptr, category, count = counts(number, categories, seed)
@@ -29,7 +29,7 @@ def make_tester(name: str, data: Path | None, seed: int) -> CategorySelector:
 
     matrix = csr_matrix((count, category, indptr), shape=(number, categories))
     speed, mbps = devices(number, data, seed)
-    tester = CategorySelector()
+    tester = create_testing_selector()
     tester.update_clients_info(np.arange(number), matrix, samples_per_s=speed, bandwidth_mbps=mbps)
     return tester
 

@@ -9,31 +9,48 @@
 >>> selector.update_client_util("phone-17", feedback)
 """
 
-from oort.config import ExplorationConfig, PacerConfig, TrainingConfig
+from oort.config import ExplorationConfig, PacerConfig, TestingConfig, TrainingConfig
 from oort.errors import (
+    BudgetTooSmallError,
     ConfigError,
     ConfigWarning,
     DamagedFileError,
+    IncompleteClientWarning,
+    InfeasibleRequestError,
     InvalidArgumentError,
     InvalidClientIdError,
+    InvalidClientInfoError,
     InvalidFeedbackError,
+    InvalidRequestError,
     MissingExtraError,
     NewerFileError,
+    NotEnoughSamplesError,
     OortError,
     OortWarning,
+    OutOfTimeError,
     RoundError,
     SaveFileError,
     StaleFeedbackWarning,
+    UnknownCategoryError,
     UnknownClientError,
 )
 from oort.protocols import TestingSelector, TrainingSelector
-from oort.testing import ClientResult, TakeAll, create_testing_selector
+from oort.testing import (
+    Balanced,
+    ClientInformation,
+    ClientResult,
+    Representative,
+    TakeAll,
+    TestPlan,
+    create_testing_selector,
+)
 from oort.training.meters import LossMeter, gradient_norm_utility, loss_utility
 from oort.training.selector import create_training_selector, load_selector
 from oort.training.utility import register_fairness, register_utility
 from oort.types import (
     ClientColumns,
     ClientId,
+    ClientInfo,
     Feedback,
     Outcome,
     Pick,
@@ -47,36 +64,50 @@ from oort.types import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Balanced",
+    "BudgetTooSmallError",
     "ClientColumns",
     "ClientId",
+    "ClientInfo",
+    "ClientInformation",
     "ClientResult",
     "ConfigError",
     "ConfigWarning",
     "DamagedFileError",
     "ExplorationConfig",
     "Feedback",
+    "IncompleteClientWarning",
+    "InfeasibleRequestError",
     "InvalidArgumentError",
     "InvalidClientIdError",
+    "InvalidClientInfoError",
     "InvalidFeedbackError",
+    "InvalidRequestError",
     "LossMeter",
     "MissingExtraError",
     "NewerFileError",
+    "NotEnoughSamplesError",
     "OortError",
     "OortWarning",
+    "OutOfTimeError",
     "Outcome",
     "PacerConfig",
     "Pick",
     "PickTable",
     "Rejection",
+    "Representative",
     "RoundError",
     "RowNumbers",
     "SaveFileError",
     "Selection",
     "StaleFeedbackWarning",
     "TakeAll",
+    "TestPlan",
+    "TestingConfig",
     "TestingSelector",
     "TrainingConfig",
     "TrainingSelector",
+    "UnknownCategoryError",
     "UnknownClientError",
     "UpdateResult",
     "create_testing_selector",

@@ -162,3 +162,13 @@ class TestingSelector(Protocol):
         confidence: float = 0.95,
     ) -> TestPlan:
         """A subset whose data is within a target of the population's: the paper's call."""
+
+    def update_client_info(
+        self, client_id: ClientId, client_info: ClientInfo | Mapping[str, Any]
+    ) -> None:
+        """Take in what one client holds and how fast it is: the paper's call."""
+
+    def select_by_category(
+        self, request_list: Any, testing_config: TestingConfig | Mapping[str, Any] | None = None
+    ) -> TestPlan:
+        """The fastest way to so many samples of each category: the paper's call."""

@@ -21,8 +21,8 @@ from oort.config import TestingConfig
 from oort.errors import InvalidArgumentError, MissingExtraError
 from oort.testing.category.information import Category, ClientInformation
 from oort.testing.category.plan import COLUMNS, TestPlan
-from oort.testing.category.planner import CategorySelector
 from oort.testing.category.request import Balanced, Representative, Request
+from oort.testing.selector import create_testing_selector
 
 ASKED_BY = "--counts"
 _SHOWN = 10
@@ -86,7 +86,7 @@ def asked(options: argparse.Namespace) -> bool:
 
 def run(options: argparse.Namespace) -> int:
     """Answer in words, in a table and in a picture; write the plan where asked."""
-    tester = CategorySelector()
+    tester = create_testing_selector()
     tester.load_client_info(options.counts, options.devices)
     request = _request(options, tester.information)
     config = TestingConfig(

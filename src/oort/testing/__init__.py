@@ -14,10 +14,15 @@ A request for a representative subset flows through these modules in this order:
     estimate     the results                     -> the population's metric, overall and per slice
     adaptive     batch after batch               -> the same, stopping when it is precise enough
 
+A request for samples of categories has a package of its own:
+
+    category     who holds what, how fast        -> a plan, proven to be near the best
+
 `selector` is the only module that keeps state and the only one that knows this order.
 """
 
 from oort.testing.adaptive import AdaptivePlan
+from oort.testing.category import Balanced, ClientInformation, Representative, TestPlan
 from oort.testing.confirm import Confirmation
 from oort.testing.deviation import DeviationPlan
 from oort.testing.estimate import Estimate
@@ -27,12 +32,16 @@ from oort.testing.selector import LocalTestingSelector, create_testing_selector
 
 __all__ = [
     "AdaptivePlan",
+    "Balanced",
+    "ClientInformation",
     "ClientResult",
     "Confirmation",
     "DeviationPlan",
     "DeviationRequest",
     "Estimate",
     "LocalTestingSelector",
+    "Representative",
     "TakeAll",
+    "TestPlan",
     "create_testing_selector",
 ]

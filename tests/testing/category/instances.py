@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from oort.testing.category import CategorySelector
+from oort.testing import LocalTestingSelector, create_testing_selector
 from oort.types import ClientInfo
 
 Instance = tuple[dict[Any, dict[str, Any]], dict[Any, int]]
@@ -35,9 +35,9 @@ def random_instance(seed: int, *, most_clients: int = 25, most_categories: int =
     return clients, request or {names[0]: 0}
 
 
-def selector_for(clients: dict[Any, dict[str, Any]]) -> CategorySelector:
+def selector_for(clients: dict[Any, dict[str, Any]]) -> LocalTestingSelector:
     """A selector that knows these clients."""
-    tester = CategorySelector()
+    tester = create_testing_selector()
     for name, info in clients.items():
         tester.update_client_info(name, ClientInfo(**info))
     return tester

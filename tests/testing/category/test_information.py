@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_matrix, csr_matrix
 
 from oort.errors import InvalidArgumentError, InvalidClientInfoError, UnknownClientError
-from oort.testing.category import CategorySelector, ClientInformation
+from oort.testing import create_testing_selector
+from oort.testing.category import ClientInformation
 from oort.types import ClientInfo, RowNumbers
 
 
@@ -180,11 +181,11 @@ def test_removed_clients_are_unknown_until_they_are_updated() -> None:
 def test_among_takes_ids_masks_and_row_numbers() -> None:
     known = ClientInformation()
     known.update_many([10, 11, 12], [[1], [1], [1]])
-    known.mark_offline([12])
+    known.mark([12], online=False)
     assert known.available([10, 12]).tolist() == [True, False, False]
     assert known.available(np.array([True, False, True])).tolist() == [True, False, False]
     assert known.available(RowNumbers([0, 1])).tolist() == [True, True, False]
-    known.mark_online()
+    known.mark(None, online=True)
     assert known.available().all()
     with pytest.raises(InvalidArgumentError, match="one entry per row"):
         known.available(np.array([True]))
@@ -201,7 +202,7 @@ DEVICES = "client,samples_per_s,bandwidth_mbps\ncam-1,10,8\ncam-2,20.5,4\n"
 def test_csv_files_are_read_long_and_wide(text: str, tmp_path: Path) -> None:
     (tmp_path / "counts.csv").write_text(text)
     (tmp_path / "devices.csv").write_text(DEVICES)
-    tester = CategorySelector()
+    tester = create_testing_selector()
     assert tester.load_client_info(tmp_path / "counts.csv", tmp_path / "devices.csv") == 2
     assert tester.information.samples_of("cam-1") == {"cat": 5, "dog": 2}
     assert tester.information.samples_of("cam-2") == {"dog": 9}
@@ -217,7 +218,7 @@ def test_arrow_and_parquet_say_the_same_as_csv(tmp_path: Path) -> None:
     devices = arrow.table({"client": [7, 8], "samples_per_s": [10.0, 20.5]})
     parquet.write_table(table, tmp_path / "counts.parquet")
     for source in (table, tmp_path / "counts.parquet"):
-        tester = CategorySelector()
+        tester = create_testing_selector()
         tester.load_client_info(source, devices)
         assert tester.information.samples_of(7) == {"cat": 5, "dog": 2}
         assert tester.information.samples_of(8) == {"dog": 9}
@@ -241,7 +242,7 @@ BAD_FILES = [
 @pytest.mark.parametrize(("text", "message"), BAD_FILES)
 def test_bad_files_are_refused_as_a_whole(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "counts.csv").write_text(text)
-    tester = CategorySelector()
+    tester = create_testing_selector()
     with pytest.raises(InvalidClientInfoError, match=message):
         tester.load_client_info(tmp_path / "counts.csv")
     assert tester.information.num_clients == 0

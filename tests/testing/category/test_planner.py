@@ -23,7 +23,8 @@ from oort.errors import (
     UnknownCategoryError,
     UnknownClientError,
 )
-from oort.testing.category import Balanced, CategorySelector, Representative
+from oort.testing import LocalTestingSelector, create_testing_selector
+from oort.testing.category import Balanced, Representative
 from oort.types import ClientInfo, RowNumbers
 from tests.testing.category.checker import check_certificate, check_plan
 from tests.testing.category.instances import random_instance, selector_for
@@ -37,12 +38,12 @@ CAMERAS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def tester() -> CategorySelector:
+def tester() -> LocalTestingSelector:
     """Four cameras."""
     return selector_for(CAMERAS)
 
 
-def test_a_plan_says_everything_about_itself(tester: CategorySelector) -> None:
+def test_a_plan_says_everything_about_itself(tester: LocalTestingSelector) -> None:
     plan = tester.select_by_category(
         {"cat": 60, "dog": 60}, TestingConfig(budget=3, transfer_mb=2)
     )
@@ -68,7 +69,7 @@ def test_a_plan_says_everything_about_itself(tester: CategorySelector) -> None:
     assert "participants" not in repr(plan)
 
 
-def test_a_plan_is_a_data_frame_too(tester: CategorySelector) -> None:
+def test_a_plan_is_a_data_frame_too(tester: LocalTestingSelector) -> None:
     pytest.importorskip("pandas", reason="data frames need pandas")
     plan = tester.select_by_category({"cat": 60, "dog": 60})
     frame = plan.to_frame()
@@ -77,13 +78,13 @@ def test_a_plan_is_a_data_frame_too(tester: CategorySelector) -> None:
     assert sums == {"cat": 60, "dog": 60}
 
 
-def test_a_list_asks_in_the_order_of_the_categories(tester: CategorySelector) -> None:
+def test_a_list_asks_in_the_order_of_the_categories(tester: LocalTestingSelector) -> None:
     plan = tester.select_by_category([10, 20, 0])
     assert plan.request == {"cat": 10, "dog": 20}
 
 
 def test_representative_samples_follow_the_shares_of_all_the_data(
-    tester: CategorySelector,
+    tester: LocalTestingSelector,
 ) -> None:
     plan = tester.select_by_category(Representative(51))
     assert plan.request == {"cat": 20, "dog": 30, "emu": 1}
@@ -91,14 +92,16 @@ def test_representative_samples_follow_the_shares_of_all_the_data(
     assert only.request == {"cat": 20, "dog": 30}
 
 
-def test_balanced_samples_are_the_same_of_each_category(tester: CategorySelector) -> None:
+def test_balanced_samples_are_the_same_of_each_category(tester: LocalTestingSelector) -> None:
     assert tester.select_by_category(Balanced(11)).request == {"cat": 4, "dog": 4, "emu": 3}
     assert tester.select_by_category(Balanced()).request == {"cat": 5, "dog": 5, "emu": 5}
     pets = Balanced(categories=["cat", "dog"])
     assert tester.select_by_category(pets).request == {"cat": 100, "dog": 100}
 
 
-def test_only_clients_that_are_online_and_asked_for_take_part(tester: CategorySelector) -> None:
+def test_only_clients_that_are_online_and_asked_for_take_part(
+    tester: LocalTestingSelector,
+) -> None:
     tester.mark_offline(["cam-3"])
     assert "cam-3" not in list(tester.select_by_category({"dog": 55}))
     tester.mark_online(["cam-3"])
@@ -108,7 +111,7 @@ def test_only_clients_that_are_online_and_asked_for_take_part(tester: CategorySe
     assert list(tester.select_by_category({"dog": 20}, among=mask)) == ["cam-3"]
 
 
-def test_required_clients_take_part_even_with_nothing_to_do(tester: CategorySelector) -> None:
+def test_required_clients_take_part_even_with_nothing_to_do(tester: LocalTestingSelector) -> None:
     config = TestingConfig(required=("cam-4",), transfer_mb=1, budget=3)
     plan = tester.select_by_category({"cat": 20}, config)
     check_plan(plan, CAMERAS, {"cat": 20}, required=("cam-4",), budget=3, transfer_mb=1)
@@ -140,7 +143,7 @@ BAD_REQUESTS: list[tuple[Any, type[Exception], str]] = [
 
 @pytest.mark.parametrize(("request_", "kind", "message"), BAD_REQUESTS)
 def test_bad_requests_say_what_is_wrong(
-    tester: CategorySelector, request_: Any, kind: type[Exception], message: str
+    tester: LocalTestingSelector, request_: Any, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
         tester.select_by_category(request_)
@@ -168,7 +171,7 @@ def test_bad_settings_are_named() -> None:
 
 
 def test_unknown_required_and_offline_required_clients_are_refused(
-    tester: CategorySelector,
+    tester: LocalTestingSelector,
 ) -> None:
     with pytest.raises(UnknownClientError, match="cam-9"):
         tester.select_by_category({"cat": 1}, {"required": ["cam-9"]})
@@ -178,21 +181,23 @@ def test_unknown_required_and_offline_required_clients_are_refused(
     assert len(tester.select_by_category({"cat": 1}, {"excluded": ["cam-9"]})) == 1
 
 
-def test_a_lack_of_samples_is_told_by_category(tester: CategorySelector) -> None:
+def test_a_lack_of_samples_is_told_by_category(tester: LocalTestingSelector) -> None:
     with pytest.raises(NotEnoughSamplesError, match="'cat' has 100 of 130, 30 too few") as caught:
         tester.select_by_category({"cat": 130, "dog": 150, "emu": 9})
     assert caught.value.lacking == {"cat": 30, "emu": 4}
     assert not caught.value.together
 
 
-def test_caps_that_stand_in_the_way_are_told(tester: CategorySelector) -> None:
+def test_caps_that_stand_in_the_way_are_told(tester: LocalTestingSelector) -> None:
     with pytest.raises(NotEnoughSamplesError, match="together 40 samples are missing") as caught:
         tester.select_by_category({"cat": 50, "dog": 50}, {"max_samples_per_client": 20})
     assert caught.value.together
     assert sum(caught.value.lacking.values()) == 40
 
 
-def test_a_budget_that_is_too_small_comes_with_one_that_works(tester: CategorySelector) -> None:
+def test_a_budget_that_is_too_small_comes_with_one_that_works(
+    tester: LocalTestingSelector,
+) -> None:
     with pytest.raises(BudgetTooSmallError, match="at least 3 participants") as caught:
         tester.select_by_category({"cat": 60, "emu": 1}, {"budget": 2})
     assert (caught.value.budget, caught.value.proven_minimum) == (2, 3)
@@ -216,7 +221,7 @@ def test_the_budgets_named_in_the_error_hold(seed: int) -> None:
 
 
 def test_clients_without_a_known_speed_are_left_out_with_a_warning(
-    tester: CategorySelector,
+    tester: LocalTestingSelector,
 ) -> None:
     tester.update_client_info("cam-5", ClientInfo(samples={"cat": 1000}))
     with pytest.warns(
@@ -229,7 +234,7 @@ def test_clients_without_a_known_speed_are_left_out_with_a_warning(
 def test_a_time_limit_gives_the_best_plan_so_far_with_its_gap() -> None:
     g = np.random.default_rng(1)
     counts = g.integers(0, 30, (3_000, 40)) * (g.random((3_000, 40)) < 0.2)
-    tester = CategorySelector()
+    tester = create_testing_selector()
     speed, mbps = g.uniform(1, 50, 3_000), g.uniform(1, 50, 3_000)
     tester.update_clients_info(np.arange(3_000), counts, samples_per_s=speed, bandwidth_mbps=mbps)
     config = TestingConfig(budget=150, transfer_mb=10, tolerance=0, time_limit_s=0.01)
@@ -250,7 +255,7 @@ def test_a_time_limit_gives_the_best_plan_so_far_with_its_gap() -> None:
 
 def test_the_straw_man_says_when_it_found_nothing_in_time() -> None:
     g = np.random.default_rng(1)
-    tester = CategorySelector()
+    tester = create_testing_selector()
     counts = g.integers(0, 30, (2_000, 30))
     tester.update_clients_info(np.arange(2_000), counts, samples_per_s=g.uniform(1, 50, 2_000))
     config = TestingConfig(budget=50, method="milp", time_limit_s=0.05)
@@ -264,7 +269,7 @@ def test_the_same_request_gets_the_same_plan() -> None:
     assert plans[0].assignment == plans[1].assignment
 
 
-def test_several_threads_may_update_and_ask_at_once(tester: CategorySelector) -> None:
+def test_several_threads_may_update_and_ask_at_once(tester: LocalTestingSelector) -> None:
     failures: list[BaseException] = []
 
     def work(place: int) -> None:
@@ -299,7 +304,7 @@ def test_plans_on_real_counts_are_close_to_the_proven_optimum(samples: int, budg
     n = len(counts)
     speed = 1000.0 / devices["computation_ms"][:n].astype(np.float64)
     mbps = devices["communication_kbps"][:n] / 1000.0
-    tester = CategorySelector()
+    tester = create_testing_selector()
     tester.update_clients_info(np.arange(n), counts, samples_per_s=speed, bandwidth_mbps=mbps)
     config = TestingConfig(budget=budget, transfer_mb=14)
     plan = tester.select_by_category(Representative(samples), config)

@@ -20,13 +20,12 @@ A request flows through these modules in this order:
 
 from oort.testing.category.information import Category, ClientInformation
 from oort.testing.category.plan import TestPlan
-from oort.testing.category.planner import CategorySelector, plan_categories
+from oort.testing.category.planner import plan_categories
 from oort.testing.category.request import Balanced, Representative
 
 __all__ = [
     "Balanced",
     "Category",
-    "CategorySelector",
     "ClientInformation",
     "Representative",
     "TestPlan",

@@ -21,7 +21,7 @@ from oort.testing.category.assign import assign, saturate
 from oort.testing.category.certify import Certificate, last_finish, latest_impossible, next_finish
 from oort.testing.category.cover import greedy_cover, most_samples_first
 from oort.testing.category.prices import Priced, whole_prices
-from oort.testing.category.problem import Int64s, Problem, sums_by_row
+from oort.testing.category.problem import Int64s, Problem
 from oort.testing.category.relax import Relaxed, relaxed_cover, whole_cover
 from oort.types import Integers, Mask, Rows
 

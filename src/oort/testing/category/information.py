@@ -16,7 +16,8 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from oort.clients.ids import ClientIds, checked_id, checked_ids
+from oort.clients.id_columns import checked_id, id_list
+from oort.clients.ids import ClientIds
 from oort.errors import InvalidArgumentError, InvalidClientInfoError, UnknownClientError
 from oort.types import Among, ClientId, ClientInfo, Mask, RowNumbers, Rows
 
@@ -139,7 +140,7 @@ class ClientInformation:
         Raises:
             InvalidClientInfoError: A value cannot be used, or an id is given twice; nothing was changed.
         """
-        ids = checked_ids(client_ids)
+        ids = id_list(client_ids)
         _refuse_duplicates(ids)
         given = {
             "samples_per_s": samples_per_s,
@@ -175,19 +176,11 @@ class ClientInformation:
                 column.values[rows] = np.nan
             return number
 
-    def mark_online(self, client_ids: Among | None = None) -> None:
-        """These clients (default: all) may be asked."""
+    def mark(self, client_ids: Among | None, *, online: bool) -> None:
+        """These clients (none: all) may be asked, or may not until they are marked online."""
         with self.lock:
-            self._online.values[slice(None) if client_ids is None else self.rows(client_ids)] = (
-                True
-            )
-
-    def mark_offline(self, client_ids: Among | None = None) -> None:
-        """These clients (default: all) may not be asked until they are marked online."""
-        with self.lock:
-            self._online.values[slice(None) if client_ids is None else self.rows(client_ids)] = (
-                False
-            )
+            place = slice(None) if client_ids is None else np.asarray(self.rows(client_ids))
+            self._online.values[place] = online
 
     def rows(self, client_ids: Among) -> RowNumbers:
         """The rows of known clients; row numbers are taken as they are.
@@ -200,7 +193,7 @@ class ClientInformation:
             known = (rows >= 0) & (rows < self.num_rows)
             shown: Sequence[Any] = [f"row {row}" for row in rows.tolist()]
         else:
-            shown = checked_ids(client_ids)
+            shown = id_list(client_ids)
             rows = self._ids.find(shown)
             known = rows >= 0
         known[known] = self._present.values[rows[known]]

@@ -58,6 +58,11 @@ class TestPlan:
         return self.duration_s <= self.lower_bound_s
 
     @property
+    def num_participants(self) -> int:
+        """How many participants the request takes."""
+        return len(self.participants)
+
+    @property
     def budget_used(self) -> int:
         """How many take part."""
         return len(self.participants)

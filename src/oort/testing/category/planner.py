@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +36,7 @@ from oort.testing.category.plan import TestPlan
 from oort.testing.category.prices import Priced
 from oort.testing.category.problem import Int64s, Problem, sums_by_row
 from oort.testing.category.request import Request, quotas
-from oort.testing.category.tables import load
-from oort.types import Among, ClientId, ClientInfo, Floats, Integers, Mask, Rows
+from oort.types import Among, Floats, Integers, Mask, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,71 +423,3 @@ def _plan(known: ClientInformation, task: Task, answer: Answer, spent_s: float) 
         category=part.category[positive],
         samples=answer.samples[positive],
     )
-
-
-class CategorySelector:
-    """Answers category requests from what it is told of clients.
-
-    >>> from oort.types import ClientInfo
-    >>> tester = CategorySelector()
-    >>> for name in ("cam-1", "cam-2"):
-    ...     tester.update_client_info(name, ClientInfo(samples={"cat": 50, "dog": 50}, samples_per_s=10))
-    >>> plan = tester.select_by_category({"cat": 40, "dog": 40})
-    >>> plan.duration_s, plan.optimal, list(plan)
-    (4.0, True, ['cam-1', 'cam-2'])
-    """
-
-    def __init__(self, categories: Iterable[Category] | None = None) -> None:
-        self.information = ClientInformation(categories)
-
-    def update_client_info(
-        self, client_id: ClientId, client_info: ClientInfo | Mapping[str, Any]
-    ) -> None:
-        """Take in what one client holds and how fast it is: the paper's call. What is left out stays as it was.
-
-        Raises:
-            InvalidClientInfoError: A value cannot be used; the message names client and field, and nothing was changed.
-        """
-        self.information.update(client_id, client_info)
-
-    def update_clients_info(self, client_ids: Among, counts: Any = None, **columns: Any) -> Rows:
-        """The same for many at once, from a SciPy matrix or an array: see ``ClientInformation.update_many``."""
-        return self.information.update_many(client_ids, counts, **columns)
-
-    def load_client_info(self, counts: Any = None, devices: Any = None) -> int:
-        """The same from tables: Arrow tables, or paths of Parquet or CSV files; returns how many clients were told of.
-
-        Args:
-            counts: Columns ``client``, ``category`` and ``samples``; or ``client`` and one column per category.
-            devices: Column ``client``, and any of ``samples_per_s``, ``bandwidth_mbps``, ``transfer_mb`` and
-                ``max_samples``.
-
-        Raises:
-            InvalidClientInfoError: A value cannot be used; nothing was changed.
-        """
-        return load(self.information, counts, devices)
-
-    def remove_clients(self, client_ids: Among) -> int:
-        """Take clients out; returns how many were in."""
-        return self.information.remove(client_ids)
-
-    def mark_online(self, client_ids: Among | None = None) -> None:
-        """These clients (default: all) may be asked."""
-        self.information.mark_online(client_ids)
-
-    def mark_offline(self, client_ids: Among | None = None) -> None:
-        """These clients (default: all) may not be asked until they are marked online."""
-        self.information.mark_offline(client_ids)
-
-    def select_by_category(
-        self,
-        request_list: Request,
-        testing_config: TestingConfig | Mapping[str, Any] | None = None,
-        *,
-        among: Among | None = None,
-        progress: Progress | None = None,
-    ) -> TestPlan:
-        """The fastest plan that meets a request: the paper's call. See :func:`plan_categories`."""
-        return plan_categories(
-            self.information, request_list, testing_config, among=among, progress=progress
-        )

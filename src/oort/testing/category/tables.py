@@ -26,8 +26,8 @@ Columns: TypeAlias = dict[str, list[Any]]
 CLIENT, CATEGORY, SAMPLES = "client", "category", "samples"
 
 
-def load(known: ClientInformation, counts: Any = None, devices: Any = None) -> int:
-    """Take in one or two tables as one update; returns how many clients they tell of.
+def load(known: ClientInformation, counts: Any = None, devices: Any = None) -> list[ClientId]:
+    """Take in one or two tables as one update; returns the clients that they tell of.
 
     Raises:
         InvalidClientInfoError: A column is missing or a value cannot be used; nothing was changed.
@@ -50,7 +50,7 @@ def load(known: ClientInformation, counts: Any = None, devices: Any = None) -> i
                 )
         cells.append(_cells(table, rows, wide=table is tables[0] and counts is not None))
     _update(known, list(ids), cells, numbers)
-    return len(ids)
+    return list(ids)
 
 
 def read_columns(path: str | PathLike[str]) -> Columns:
