@@ -160,15 +160,18 @@ def verdict(results: dict[str, Any]) -> str:
                 lines.append(f"- {method}: answered none of {m['asked']}; {m['other_outcomes']}")
                 continue
             lines.append(
-                f"- {method}: answered {m['answered']} of {m['asked']} {m['other_outcomes']}; solver "
-                f"{m['solver_s']['mean']:.3g} s on average (median {m['solver_s']['median']:.3g}, p95 "
+                f"- {method}: answered {m['answered']} of {m['asked']} {m['other_outcomes']}; "
+                "solver "
+                f"{m['solver_s']['mean']:.3g} s on average (median "
+                f"{m['solver_s']['median']:.3g}, p95 "
                 f"{m['solver_s']['p95']:.3g}), test {m['duration_s']['mean']:.3g} s, end to end "
                 f"{m['end_to_end_s']['mean']:.3g} s (median {m['end_to_end_s']['median']:.3g})"
             )
         for kind in ("slack", "tight"):
             if s[f"gap_{kind}"]:
                 lines.append(
-                    f"- certified gap where the budget is {kind}: median {s[f'gap_{kind}']['median']:.3%}, "
+                    f"- certified gap where the budget is {kind}: median "
+                    f"{s[f'gap_{kind}']['median']:.3%}, "
                     f"largest {s[f'gap_{kind}']['max']:.3%}"
                 )
         for method, paper in (
@@ -178,12 +181,15 @@ def verdict(results: dict[str, Any]) -> str:
             r = s[f"against_{method}"]
             if r:
                 lines.append(
-                    f"- mean end to end, {method} over ours: {r['ratio_of_mean_end_to_end']:.2f}× over {r['queries']} "
-                    f"requests that both answered ({paper}); tests alone {r['ratio_of_mean_duration']:.2f}×; ours "
+                    f"- mean end to end, {method} over ours: "
+                    f"{r['ratio_of_mean_end_to_end']:.2f}× over {r['queries']} "
+                    f"requests that both answered ({paper}); tests alone "
+                    f"{r['ratio_of_mean_duration']:.2f}×; ours "
                     f"was the slower test in {r['ours_slower_in_duration']}"
                 )
         lines.append(
-            "- the paper reports 274 s of solving for its MILP (Gurobi) and 15 s for its greedy; here "
+            "- the paper reports 274 s of solving for its MILP (Gurobi) and 15 s for its "
+            "greedy; here "
             f"{_mean(s, 'milp')} and {_mean(s, 'paper')}, ours {_mean(s, 'oort')}"
         )
     return "\n".join(lines)

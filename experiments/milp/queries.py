@@ -16,14 +16,14 @@ TRANSFER_MB = 14.0
 
 @dataclass(frozen=True)
 class Query:
-    """ "Give me X representative samples from at most B participants"."""
+    """X representative samples from at most B participants."""
 
     samples: int
     budget: int
 
 
 def load_workloads(data: Path, seed: int) -> Iterator[tuple[str, LocalTestingSelector]]:
-    """OpenImage (12,745 × 50) and Google Speech (2,187 × 35), each client with a device of the trace.
+    """OpenImage (12,745 × 50) and Google Speech (2,187 × 35), with devices of the trace.
 
     A device tests as fast as the trace says it infers, and downloads at the trace's bandwidth.
     """
@@ -53,7 +53,7 @@ def grid(number: int) -> list[Query]:
     budgets = max(2, round(np.sqrt(number / 2)))
     sizes = max(2, round(number / budgets))
     return [
-        Query(int(round(x)), int(round(b)))
+        Query(round(x), round(b))
         for x in np.geomspace(4_000, 200_000, sizes)
         for b in np.geomspace(100, 5_000, budgets)
     ]
@@ -64,4 +64,4 @@ def stratified(queries: list[Query], number: int) -> list[Query]:
     if number <= 0:
         return []
     places = np.linspace(0, len(queries) - 1, min(number, len(queries)))
-    return [queries[int(round(p))] for p in places]
+    return [queries[round(p)] for p in places]

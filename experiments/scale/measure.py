@@ -22,7 +22,7 @@ SWEEP = (1, 10, 100, 500, 1_000, 5_000)
 def measure_population(
     name: str, data: Path | None, seed: int, paper_limit_s: float, milp_limit_s: float
 ) -> dict[str, Any]:
-    """Every request to one population; called in a process of its own, so that memory is its own."""
+    """Every request to one population; in a process of its own, so that memory is its own."""
     started = time.monotonic()
     tester = make_tester(name, data, seed)
     made_s = time.monotonic() - started
@@ -113,7 +113,8 @@ def verdict(results: dict[str, Any]) -> str:
         low, mean, high = p["non_zeros_per_client"]
         lines.append("")
         lines.append(
-            f"{name}: {p['clients']:,} clients × {p['categories']:,} categories, {low}–{high} non-zeros per client "
+            f"{name}: {p['clients']:,} clients × {p['categories']:,} categories, {low}–{high} "
+            "non-zeros per client "
             f"(mean {mean:.1f}); peak memory {p['peak_memory_gb']:.2f} GB, data and all"
         )
         ours = [c for c in p["cases"] if c["method"] == "oort" and c["outcome"] == "plan"]
@@ -121,8 +122,10 @@ def verdict(results: dict[str, Any]) -> str:
             own = [c for c in ours if c["budget_kind"] == kind]
             if own:
                 lines.append(
-                    f"- ours, budget {kind}: {len(own)} requests, solver at most {max(c['solver_s'] for c in own):.3g} s "
-                    f"(mean {np.mean([c['solver_s'] for c in own]):.3g}), gap at most {max(c['gap'] for c in own):.2%}, "
+                    f"- ours, budget {kind}: {len(own)} requests, solver at most "
+                    f"{max(c['solver_s'] for c in own):.3g} s "
+                    f"(mean {np.mean([c['solver_s'] for c in own]):.3g}), gap at most "
+                    f"{max(c['gap'] for c in own):.2%}, "
                     f"end to end {np.mean([c['end_to_end_s'] for c in own]):.3g} s on average"
                 )
         failed = [c for c in p["cases"] if c["method"] == "oort" and c["outcome"] != "plan"]

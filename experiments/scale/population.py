@@ -81,7 +81,7 @@ def _distinct(
 
 
 def devices(number: int, data: Path | None, seed: int) -> tuple[Any, Any]:
-    """Samples per second and megabits per second: drawn from the trace, or lognormal without it."""
+    """Samples and megabits per second: drawn from the trace, or lognormal without it."""
     generator = np.random.default_rng([seed, 1])
     if data is None:
         speed = 1000.0 / generator.lognormal(np.log(41.0), 0.8, number)

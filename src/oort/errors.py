@@ -74,7 +74,8 @@ class NotEnoughSamplesError(InfeasibleRequestError):
 
     Attributes:
         lacking: Samples that are missing of each category.
-        together: Whether each category alone would be there, and only caps on clients stand in the way.
+        together: Whether each category alone would be there, and only caps on clients stand in the
+            way.
     """
 
     def __init__(self, message: str, lacking: dict[Any, int], *, together: bool = False) -> None:
@@ -88,7 +89,8 @@ class BudgetTooSmallError(InfeasibleRequestError):
 
     Attributes:
         budget: The participants allowed.
-        least_found: The least budget that is known to work; none where the search found no plan at all.
+        least_found: The least budget that is known to work; none where the search found no plan at
+            all.
         proven_minimum: The budget below which no plan exists.
     """
 

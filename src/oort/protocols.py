@@ -17,7 +17,17 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy.typing as npt
 
-from oort.types import Among, ClientId, Feedback, Outcome, Rows, Selection, UpdateResult
+from oort.config import TestingConfig
+from oort.types import (
+    Among,
+    ClientId,
+    ClientInfo,
+    Feedback,
+    Outcome,
+    Rows,
+    Selection,
+    UpdateResult,
+)
 
 
 @runtime_checkable

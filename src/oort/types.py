@@ -128,10 +128,10 @@ class Feedback:
 class ClientInfo:
     """What one client holds and how fast it is: what a test plan needs to know.
 
-    What is left out stays as it was known; ``samples`` replaces all counts of the client. Values are checked when they
-    reach a selector, which knows whose they are.
+    What is left out stays as it was known; ``samples`` replaces all counts of the client. Values
+    are checked when they reach a selector, which knows whose they are.
 
-    >>> ClientInfo(samples={"cat": 120, "dog": 30}, samples_per_s=25, bandwidth_mbps=8).samples["cat"]
+    >>> ClientInfo(samples={"cat": 120, "dog": 30}, samples_per_s=25).samples["cat"]
     120
     """
 

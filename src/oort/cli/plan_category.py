@@ -1,4 +1,4 @@
-"""``oort plan --counts``: who tests how many samples of what, from tables of counts and devices."""
+"""``oort plan --counts``: who tests how many samples of what, from counts and devices."""
 
 from __future__ import annotations
 
@@ -146,8 +146,9 @@ def _request(options: argparse.Namespace, known: ClientInformation) -> Request:
     """What is wanted, from one of three options."""
     given = [bool(options.want), options.representative is not None, options.balanced is not None]
     if sum(given) != 1:
-        message = "oort plan --counts must be given one of --want, --representative and --balanced"
-        raise InvalidArgumentError(f"{message}; got {sum(given)}")
+        options_ = "one of --want, --representative and --balanced"
+        message = f"oort plan --counts must be given {options_}; got {sum(given)}"
+        raise InvalidArgumentError(message)
     if options.representative is not None:
         return Representative(options.representative)
     if options.balanced is not None:
@@ -202,7 +203,7 @@ def _bar() -> Iterator[Any]:
 
 @contextmanager
 def _solvers_silent() -> Iterator[None]:
-    """Keep what compiled solvers print by themselves out of standard output, which is the plan's."""
+    """Keep what solvers print by themselves out of standard output, which is the plan's."""
     try:
         number = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):

@@ -1,7 +1,7 @@
 """An independent judge of plans: plain Python over plain dicts, nothing of the solver in it.
 
-It takes the same inputs as the selector and a finished plan, and recomputes everything: quotas, what each client holds,
-budget, durations, and the proof of the lower bound.
+It takes the same inputs as the selector and a finished plan, and recomputes everything: quotas,
+what each client holds, budget, durations, and the proof of the lower bound.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def seconds_for(client: Client, samples: int, transfer_mb: float) -> float:
     own = client.get("transfer_mb")
     moved = transfer_mb if own is None else own
     fixed = moved * 8.0 / client["bandwidth_mbps"] if moved else 0.0
-    return fixed + samples / client["samples_per_s"]
+    return float(fixed + samples / client["samples_per_s"])
 
 
 def most_within(client: Client, deadline_s: float, transfer_mb: float, limit: int) -> int:
@@ -90,7 +90,8 @@ def check_certificate(
     transfer_mb: float = 0.0,
     cap: int | None = None,
 ) -> None:
-    """Raise unless the plan's prices prove its lower bound: just before it, nobody can earn enough."""
+    """Raise unless the plan's prices prove its lower bound: just before it, nobody can earn
+    enough."""
     proof = plan.certificate
     if proof.kind == "search":
         return

@@ -119,7 +119,9 @@ def test_a_flow_saturates_exactly_where_every_set_of_categories_has_enough(
     if enough:
         assert np.bincount(problem.category, samples, minlength=4).tolist() == quota
     else:
-        held = [sum(min(r.get(c, 0), quota[c]) for c in np.flatnonzero(short)) for r in rows]
+        held = [
+            sum(min(r.get(c, 0), quota[c]) for c in np.flatnonzero(short).tolist()) for r in rows
+        ]
         assert sum(min(int(u), h) for u, h in zip(room, held, strict=True)) < sum(
             np.array(quota)[short]
         )

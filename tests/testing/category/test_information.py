@@ -20,7 +20,7 @@ from oort.types import ClientInfo, RowNumbers
 def dense(known: ClientInformation) -> list[list[int]]:
     indptr, category, count = known.matrix()
     shape = (len(indptr) - 1, len(known.categories))
-    return csr_matrix((count, category, indptr), shape=shape).toarray().tolist()  # type: ignore[no-any-return]
+    return csr_matrix((count, category, indptr), shape=shape).toarray().tolist()
 
 
 counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 5), max_size=6)

@@ -166,7 +166,7 @@ def test_bad_settings_are_named() -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             TestingConfig.from_dict(settings)
-    config = TestingConfig(budget=5, required=["a", 3], tolerance=0)
+    config = TestingConfig(budget=5, required=("a", 3), tolerance=0)
     assert TestingConfig.from_dict(config.to_dict()) == config
 
 
@@ -212,12 +212,14 @@ def test_the_budgets_named_in_the_error_hold(seed: int) -> None:
     try:
         tester.select_by_category(request, {"budget": 1})
     except BudgetTooSmallError as error:
-        assert error.least_found is not None
-        plan = tester.select_by_category(request, {"budget": error.least_found})
-        check_plan(plan, clients, request, budget=error.least_found)
-        if error.proven_minimum > 1:
-            with pytest.raises(BudgetTooSmallError):
-                tester.select_by_category(request, {"budget": error.proven_minimum - 1})
+        refused = error
+    else:
+        return
+    assert refused.least_found is not None
+    plan = tester.select_by_category(request, {"budget": refused.least_found})
+    check_plan(plan, clients, request, budget=refused.least_found)
+    with pytest.raises(BudgetTooSmallError):
+        tester.select_by_category(request, {"budget": refused.proven_minimum - 1})
 
 
 def test_clients_without_a_known_speed_are_left_out_with_a_warning(

@@ -1,10 +1,11 @@
 """The fastest assignment on a fixed set of clients: exact, without a MILP.
 
-Within T seconds client n can do u_n(T) samples. A deadline is feasible if and only if for every set A of categories
-the clients together can do Σ_n min(u_n(T), c_n(A)) ≥ p(A): a transportation problem. So start with the deadline that
-all categories together and each alone ask for, run one maximum flow, and where it falls short let the minimum cut say
-which set A is violated; the deadline of that set is the next one to try. Each deadline tried is a lower bound, and the
-first that is feasible is the optimum, to the sample and to the last bit of its float.
+Within T seconds client n can do u_n(T) samples. A deadline is feasible if and only if for every
+set A of categories the clients together can do Σ_n min(u_n(T), c_n(A)) ≥ p(A): a transportation
+problem. So start with the deadline that all categories together and each alone ask for, run one
+maximum flow, and where it falls short let the minimum cut say which set A is violated; the
+deadline of that set is the next one to try. Each deadline tried is a lower bound, and the first
+that is feasible is the optimum, to the sample and to the last bit of its float.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ class Assignment:
 def earliest_deadline(
     need: int, fixed_s: Floats, speed: Floats, limit: Int64s, *, from_s: float = 0.0
 ) -> float:
-    """The smallest deadline, not before ``from_s``, within which these clients can do ``need`` samples together.
+    """The smallest deadline from ``from_s`` on within which these clients can do ``need`` samples.
 
-    It is the ``need``-th smallest of all τ_n + k/s_n: the interval that holds it is narrowed until few enough of these
-    lie inside to be listed. Infinite where the limits do not allow it at all.
+    It is the ``need``-th smallest of all τ_n + k/s_n: the interval that holds it is narrowed until
+    few enough of these lie inside to be listed. Infinite where the limits do not allow it at all.
 
     >>> earliest_deadline(3, np.array([0.0, 1.0]), np.array([1.0, 2.0]), np.array([2, 9]))
     2.0
@@ -63,7 +64,7 @@ def earliest_deadline(
 def _narrowed(
     need: int, fixed_s: Floats, speed: Floats, limit: Int64s, low: float, high: float
 ) -> float:
-    """The deadline in (low, high] at which ``need`` is first met; it is met at ``high`` and not at ``low``."""
+    """The deadline at which ``need`` is first met; it is at ``high`` and not at ``low``."""
     below = samples_within(low, fixed_s, speed, limit)
     above = samples_within(high, fixed_s, speed, limit)
     if int(below.sum()) >= need:
@@ -96,7 +97,7 @@ def _listed(need: int, fixed_s: Floats, speed: Floats, below: Int64s, above: Int
 
 
 def cut_deadline(problem: Problem, categories: Mask, *, from_s: float = 0.0) -> float:
-    """The smallest deadline within which all clients together can do what is wanted of these categories together."""
+    """The smallest deadline within which all clients can do what is wanted of these categories."""
     need = int(problem.quota[categories].sum())
     if categories.all():
         return earliest_deadline(
@@ -119,7 +120,7 @@ def cut_deadline(problem: Problem, categories: Mask, *, from_s: float = 0.0) -> 
 
 
 def assign(problem: Problem, *, from_s: float = 0.0) -> Assignment | None:
-    """The fastest assignment of the request to the clients of the problem; none where they lack samples.
+    """The fastest assignment of the request to the clients; none where they lack samples.
 
     Args:
         problem: The clients and the request.
@@ -146,10 +147,10 @@ def assign(problem: Problem, *, from_s: float = 0.0) -> Assignment | None:
 
 
 def _short_alone(problem: Problem, room: Int64s) -> Mask:
-    """One category that falls short even if every client serves it first, as a mask; empty where none does.
+    """One category that falls short even if every client serves it first, as a mask.
 
-    The one that lacks the largest share; among equals the middle one, so that rare categories, of which many may lack
-    all, are passed by halves.
+    The one that lacks the largest share; among equals the middle one, so that rare categories, of
+    which many may lack all, are passed by halves.
     """
     most = np.minimum(problem.count, room[problem.rows()])
     supply = np.bincount(problem.category, most, minlength=problem.num_categories)
@@ -162,10 +163,10 @@ def _short_alone(problem: Problem, room: Int64s) -> Mask:
 
 
 def saturate(problem: Problem, room: Int64s) -> tuple[Int64s, Mask]:
-    """Samples per entry within each client's room, as many as can be, and the categories that are short together.
+    """Samples per entry, as many as fit into each client's room, and categories that are short.
 
-    Clients whose room exceeds what they hold need no decision: they are taken out first, and with them the categories
-    that they satisfy alone. A maximum flow decides the rest.
+    Clients whose room exceeds what they hold need no decision: they are taken out first, and with
+    them the categories that they satisfy alone. A maximum flow decides the rest.
     """
     rows = problem.rows()
     most = np.minimum(problem.count, room[rows]).astype(np.int64)
@@ -184,10 +185,10 @@ def saturate(problem: Problem, room: Int64s) -> tuple[Int64s, Mask]:
 def _without_decision(
     problem: Problem, rows: npt.NDArray[np.int32], most: Int64s, room: Int64s
 ) -> tuple[Int64s, Int64s]:
-    """What clients give that have room for all they hold of what is still wanted, and what is wanted beside them.
+    """What clients give that have room for all that is wanted of them, and what else is wanted.
 
-    Entries of clients that remain to be decided are −1. Once such clients satisfy a category, others need not serve it,
-    which may leave them with room enough for the rest: hence the rounds.
+    Entries of clients that remain to be decided are −1. Once such clients satisfy a category,
+    others need not serve it, which may leave them with room enough for the rest: hence the rounds.
     """
     samples = np.full(len(most), -1, np.int64)
     decided = np.zeros(problem.num_clients, np.bool_)
@@ -231,9 +232,9 @@ def _flow(
 ) -> Int64s:
     """A maximum flow client → category, per entry; entries stand row by row.
 
-    SciPy's flows are 32-bit: a larger request is sent in coarse units first, then in ever finer ones through what is
-    left of the network. A flow that is maximal in units of 2^k leaves less than 2^k on every arc of some cut, so the
-    next, finer flow is small again.
+    SciPy's flows are 32-bit: a larger request is sent in coarse units first, then in ever finer
+    ones through what is left of the network. A flow that is maximal in units of 2^k leaves less
+    than 2^k on every arc of some cut, so the next, finer flow is small again.
     """
     local = (
         np.cumsum(np.concatenate([[0], rows[1:] != rows[:-1]]))
@@ -257,7 +258,7 @@ def _flow(
 
 
 class _Arcs(NamedTuple):
-    """What is left of the network: source → client → category → sink, and back from category to client."""
+    """What is left of the network: source → client → category → sink, and back to the client."""
 
     client: Int64s
     category: npt.NDArray[Any]
@@ -281,12 +282,13 @@ def _flow_in_units(arcs: _Arcs, shift: int) -> Int64s:
         tail, head, capacity = [*tail, head[1]], [*head, tail[1]], [*capacity, arcs.back]
     units = np.minimum(np.concatenate(capacity) >> shift, _INT32).astype(np.int32)
     places = (np.concatenate(tail).astype(np.int32), np.concatenate(head).astype(np.int32))
-    graph = coo_matrix((units, places), shape=(sink + 1, sink + 1)).tocsr()
-    result = maximum_flow(graph, 0, sink)
+    graph: Any = coo_matrix((units, places), shape=(sink + 1, sink + 1)).tocsr()
+    result: Any = maximum_flow(graph, 0, sink)
     flow = result.flow if hasattr(result, "flow") else result.residual
     between = flow[1 : n + 1, n + 1 : sink]
     between.sort_indices()
-    return between.data.astype(np.int64)
+    samples: Int64s = between.data.astype(np.int64)
+    return samples
 
 
 def _reached(
@@ -297,7 +299,7 @@ def _reached(
     room: Int64s,
     m: int,
 ) -> Mask:
-    """Categories that more could still flow to; the others are the cut that stops a maximum flow."""
+    """Categories that more could still flow to; the others are the cut that stops the flow."""
     used = np.bincount(rows, samples, minlength=len(room)).astype(np.int64)
     clients = used < room
     open_, given = samples < most, samples > 0

@@ -1,10 +1,11 @@
 """The search for a fast plan with few participants.
 
-Without a binding budget the optimum over all clients is the answer, moved onto as few of them as can do it. With one,
-the problem is NP-hard, and two bounds close in on the optimum: from above sets of clients that are found, each with its
-own exact optimum, and from below prices that prove a deadline impossible. ``relax`` says at a deadline which clients to
-take and which prices to ask; ``cover`` gives the first sets and serves where a linear programme would be too large; the
-paper's own grouping is always among the sets, so that no plan is slower than the paper's.
+Without a binding budget the optimum over all clients is the answer, moved onto as few of them as
+can do it. With one, the problem is NP-hard, and two bounds close in on the optimum: from above
+sets of clients that are found, each with its own exact optimum, and from below prices that prove a
+deadline impossible. ``relax`` says at a deadline which clients to take and which prices to ask;
+``cover`` gives the first sets and serves where a linear programme would be too large; the paper's
+own grouping is always among the sets, so that no plan is slower than the paper's.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NOBODY: Rows = np.zeros(0, np.int64)
 _COLUMNS = 200_000  # entries up to which the linear programme sees every client
 _ROUNDS = 12  # times that it may ask for clients which it did not see
 _CUTS = 8  # rows added at one deadline
-_TIDY = 60_000  # entries of programmes spent on fewer participants where the duration is optimal already
+_TIDY = 60_000  # entries of programmes spent on fewer participants once the duration is optimal
 _DIVES = 12  # programmes in which shares are made whole
 _DEADLINES = 24  # deadlines tried by the linear programme
 _FACTORS = (
@@ -102,7 +103,7 @@ class Search:
 
     @property
     def gap(self) -> float:
-        """By how much the best set may be slower than the optimum, as a share of the lower bound."""
+        """By how much the best set may be slower than the optimum, over the lower bound."""
         return self.best_s / self.lower_s - 1.0 if self.lower_s > 0.0 else math.inf
 
     def time_left_s(self) -> float:
@@ -128,7 +129,7 @@ class Search:
         return True
 
     def raise_lower(self, priced: Priced, from_s: float) -> None:
-        """Push the lower bound as far as these prices prove; ``from_s`` is proven impossible already."""
+        """Push the lower bound as far as these prices prove, from a deadline proven impossible."""
 
         def impossible(deadline_s: float) -> bool:
             return priced.impossible(deadline_s, self.budget, self.required)
@@ -182,7 +183,8 @@ def solve(
         held: Samples behind each entry, those beyond the quota too.
         budget: The most participants; none: as many as it takes.
         required: Rows that take part in any case.
-        at_least_s: A duration that no plan can undercut, because required clients elsewhere need it.
+        at_least_s: A duration that no plan can undercut, because required clients elsewhere need
+            it.
         tolerance: The gap at which the search may stop.
         time_limit_s: Seconds after which it stops improving; none: a fixed effort.
         progress: Called with the lower bound and the best duration whenever one of them moves.
@@ -207,7 +209,7 @@ def solve(
         search, origin = without_the_slow(search)
         close_in(search)
         polish(search)
-    assert search.certificate is not None  # noqa: S101
+    assert search.certificate is not None
     return Solution(
         rows=origin[search.best],
         deadline_s=search.best_s,
@@ -217,7 +219,7 @@ def solve(
 
 
 def everyone_first(search: Search) -> None:
-    """The optimum over all clients: a lower bound for any budget, and the answer where few enough can do it."""
+    """The optimum over all clients: a lower bound, and the answer where few enough can do it."""
     result = assign(search.problem, from_s=search.at_least_s)
     if result is None:
         message = "the request must be within what all clients together can do"
@@ -240,7 +242,7 @@ def everyone_first(search: Search) -> None:
 
 
 def first_sets(search: Search, held: Integers) -> None:
-    """Sets that are found at once: the paper's, and greedy ones at ever later deadlines until one will do."""
+    """Sets that are found at once: the paper's, and greedy ones at ever later deadlines."""
     grouped, left = most_samples_first(
         search.problem, held, search.problem.num_clients, first=search.required
     )
@@ -268,7 +270,7 @@ def greedy_at(search: Search, deadline_s: float) -> bool:
 
 
 def without_the_slow(search: Search) -> tuple[Search, Rows]:
-    """The same search without clients that could not finish one sample before the best plan is done."""
+    """The same search without clients too slow for one sample before the best plan is done."""
     problem = search.problem
     fast = problem.fixed_s + 1.0 / problem.speed < search.best_s
     fast[search.required] = True
@@ -286,7 +288,7 @@ def count_samples(search: Search) -> None:
 
 
 def close_in(search: Search) -> None:
-    """Try deadlines just above the lower bound, and further above while the answer is not known."""
+    """Try deadlines just above the lower bound, and further up while the answer is not known."""
     smallest = max(search.tolerance / 4.0, 1e-4)
     step, unknown_s = 0.0, search.lower_s
     for _ in range(_DEADLINES):
@@ -308,8 +310,9 @@ def close_in(search: Search) -> None:
 def worth_while(search: Search) -> bool:
     """Whether another linear programme may save more seconds than it takes.
 
-    At millions of clients the last per cent may not, and a hard request could take for ever. Judged
-    by size rather than by the clock, so that the same request gets the same plan on every machine.
+    At millions of clients the last per cent may not, and a hard request could take for ever.
+    Judged by size rather than by the clock, so that the same request gets the same plan on every
+    machine.
     """
     if search.patient:
         return True
@@ -321,12 +324,12 @@ def worth_while(search: Search) -> bool:
 
 
 def _entries(search: Search, deadline_s: float) -> int:
-    """Entries of the clients that could do anything within a deadline: the size of the programme."""
+    """Entries of clients that could do anything within a deadline: the programme's size."""
     return int(np.diff(search.problem.indptr)[search.problem.room(deadline_s) > 0].sum())
 
 
 def at_deadline(search: Search, deadline_s: float, programmes: int = _CUTS + _ROUNDS) -> bool:
-    """Look for a set at one deadline; where there is none, the prices that say so raise the lower bound."""
+    """Look for a set at one deadline; prices that say there is none raise the lower bound."""
     room = search.problem.room(deadline_s)
     columns, everyone = _columns(search, room)
     for _ in range(programmes):
@@ -357,7 +360,7 @@ def at_deadline(search: Search, deadline_s: float, programmes: int = _CUTS + _RO
 
 
 def _columns(search: Search, room: Int64s) -> tuple[Rows, bool]:
-    """The clients that the linear programme sees: all that have room, or those that matter most; whether it is all."""
+    """The clients that the linear programme sees, and whether these are all that have room."""
     problem = search.problem
     active = np.union1d(np.flatnonzero(room), search.required)
     lengths = np.diff(problem.indptr)[active]
@@ -387,7 +390,7 @@ def _relaxed(search: Search, room: Int64s, columns: Rows, taken: Rows = _NOBODY)
 
 
 def _dearer(search: Search, priced: Priced, room: Int64s, columns: Rows, relaxed: Relaxed) -> Rows:
-    """Clients that the linear programme did not see and would take at its prices, the dearest of them."""
+    """The dearest clients that the programme did not see and would take at its prices."""
     values = priced.values(room)
     values[columns] = 0
     one_client = _one_client(priced, relaxed)
@@ -402,7 +405,7 @@ def _one_client(priced: Priced, relaxed: Relaxed) -> int:
 
 
 def _dived(search: Search, room: Int64s, columns: Rows, relaxed: Relaxed) -> bool:
-    """Take clients whose shares are nearly whole, a few at a time, and let the programme find the rest again."""
+    """Make shares whole, a few at a time, and let the programme find the rest again."""
     for _ in range(_DIVES):
         shares = relaxed.shares
         support = columns[shares > 1e-9]
@@ -424,26 +427,25 @@ def _dived(search: Search, room: Int64s, columns: Rows, relaxed: Relaxed) -> boo
 
 
 def _filled(search: Search, room: Int64s, columns: Rows, rows: Rows) -> tuple[Rows, Mask]:
-    """A set with others added to it that cover what it lacks, and the categories that it fell short of at first.
+    """A set with others added that cover what it lacks, and the categories that it first lacked.
 
-    What it lacks is what a maximum flow leaves; others are added greedily, at the prices of the programme. The
-    categories are none for a complete set. Where the best duration is known, only the number of clients is at stake, and
-    adding to them would not help.
+    What it lacks is what a maximum flow leaves; others are added greedily, at the prices of the
+    programme. The categories are none for a complete set. Where the best duration is known, only
+    the number of clients is at stake, and adding to them would not help.
     """
-    problem, first_short = search.problem, None
+    problem, first_short = search.problem, np.zeros(0, np.bool_)
     rows = np.union1d(rows, search.required)
     for _ in range(_CUTS):
         part = problem.take(rows)
         samples, short = saturate(part, room[rows])
         if not short.any():
             return rows, short
-        first_short = short if first_short is None else first_short
+        first_short = first_short if len(first_short) else short
         others = np.setdiff1d(columns, rows, assume_unique=True)
         if (
             len(rows) >= search.budget
             or not len(others)
-            or len(search.best)
-            and search.best_s <= search.lower_s
+            or (len(search.best) and search.best_s <= search.lower_s)
         ):
             break
         done = np.bincount(part.category, samples, minlength=problem.num_categories).astype(
@@ -457,7 +459,7 @@ def _filled(search: Search, room: Int64s, columns: Rows, rows: Rows) -> tuple[Ro
 
 
 def fewest(search: Search) -> TooFew | None:
-    """How many clients it takes, where the first sets did not keep to the budget; none where one was found after all."""
+    """How many clients it takes where no set kept to the budget; none where one is found now."""
     latest_s = horizon_s(search.problem)
     if at_deadline(search, latest_s):
         return None
@@ -480,7 +482,9 @@ def fewest(search: Search) -> TooFew | None:
 
 
 def polish(search: Search) -> None:
-    """Close the rest of the gap with small MILPs, by bisection over the moments at which a plan could end.
+    """Close the rest of the gap with small MILPs.
+
+    Deadlines are bisected over the moments at which a plan could end.
 
     Unless there is a time limit to be spent, no longer than what they could save at best.
     """
@@ -502,16 +506,17 @@ def polish(search: Search) -> None:
 
 
 def _whole(search: Search, deadline_s: float, time_limit_s: float) -> str:
-    """Look for a set at one deadline with a MILP over the clients that the prices do not rule out."""
+    """Look for a set at one deadline with a MILP over clients that prices do not rule out."""
     room = search.problem.room(deadline_s)
     columns, _ = _columns(search, room)
     relaxed = _relaxed(search, room, columns)
     if relaxed is None:
         return "unknown"
     search.prices = whole_prices(relaxed.prices, search.problem)
-    columns = _possible(search, relaxed, room)
-    if columns is None:
+    possible = _possible(search, relaxed, room)
+    if possible is None:
         return "impossible"
+    columns = possible
     if not search.patient and len(columns) > (_SMALL if search.gap > _WIDE else _TINY):
         return "unknown"
     ends = time.monotonic() + time_limit_s
@@ -535,10 +540,10 @@ def _whole(search: Search, deadline_s: float, time_limit_s: float) -> str:
 
 
 def _possible(search: Search, relaxed: Relaxed, room: Int64s) -> Rows | None:
-    """The clients that could be part of a set within the budget; none where the prices prove that there is no such set.
+    """The clients that could be in a set within the budget; none where there can be no such set.
 
-    If a client costs one unit and earns v_n, any set costs at least λ·p + Σ min(0, 1 − v_n), and 1 − v_n more with a
-    client in it that earns less than it costs.
+    If a client costs one unit and earns v_n, any set costs at least λ·p + Σ min(0, 1 − v_n), and 1
+    − v_n more with a client in it that earns less than it costs.
     """
     priced = Priced(search.problem, search.prices)
     one = _one_client(priced, relaxed)

@@ -1,8 +1,9 @@
 """Few clients that can meet a request within a deadline: greedy, lazily evaluated.
 
-A client is worth what it can still contribute. Worth only falls as others are chosen, so a client whose worth of now
-exceeds what every other was worth before is the best, without asking the others again. One loop does this, as plain
-Python or, where Numba is installed and the problem is large, compiled; the picks are the same.
+A client is worth what it can still contribute. Worth only falls as others are chosen, so a client
+whose worth of now exceeds what every other was worth before is the best, without asking the others
+again. One loop does this, as plain Python or, where Numba is installed and the problem is large,
+compiled; the picks are the same.
 """
 
 from __future__ import annotations
@@ -25,16 +26,18 @@ _NOBODY: Rows = np.zeros(0, np.int64)
 def greedy_cover(
     priced: Priced, room: Int64s, limit: int, *, first: Rows = _NOBODY
 ) -> tuple[Rows, Int64s]:
-    """Rows chosen one by one by what they add, at most ``limit``, and what is left to cover after them.
+    """Rows chosen one by one by what they add, at most ``limit``, and what is left after them.
 
     Args:
-        priced: The problem, and what a sample of each category is worth; clients give their dearest samples first.
+        priced: The problem, and what a sample of each category is worth; clients give their
+            dearest samples first.
         room: Samples that each client can do.
         limit: Where to stop.
         first: Rows that are chosen before any other.
 
-    >>> two = Problem(indptr=np.array([0, 2, 3]), category=np.array([0, 1, 0]), count=np.array([5, 5, 3]),
-    ...               quota=np.array([5, 5]), fixed_s=np.zeros(2), speed=np.ones(2), limit=np.array([10, 3]))
+    >>> two = Problem(
+    ...     indptr=np.array([0, 2, 3]), category=np.array([0, 1, 0]), count=np.array([5, 5, 3]),
+    ...     quota=np.array([5, 5]), limit=np.array([10, 3]), fixed_s=np.zeros(2), speed=np.ones(2))
     >>> greedy_cover(Priced(two, np.array([1, 1])), two.limit, limit=2)
     (array([0]), array([0, 0]))
     """
@@ -56,7 +59,7 @@ def greedy_cover(
 def most_samples_first(
     problem: Problem, held: Integers, limit: int, *, first: Rows = _NOBODY
 ) -> tuple[Rows, Int64s]:
-    """The paper's grouping (§5.2): always the client with the most samples over all categories not yet satisfied.
+    """The paper's grouping (§5.2): always whoever holds most of what is not yet satisfied.
 
     Args:
         problem: The clients and the request.
@@ -64,8 +67,9 @@ def most_samples_first(
         limit: Where to stop.
         first: Rows that are chosen before any other.
 
-    >>> two = Problem(indptr=np.array([0, 2, 3]), category=np.array([0, 1, 0]), count=np.array([5, 5, 5]),
-    ...               quota=np.array([5, 5]), fixed_s=np.zeros(2), speed=np.ones(2), limit=np.array([10, 5]))
+    >>> two = Problem(
+    ...     indptr=np.array([0, 2, 3]), category=np.array([0, 1, 0]), count=np.array([5, 5, 5]),
+    ...     quota=np.array([5, 5]), limit=np.array([10, 5]), fixed_s=np.zeros(2), speed=np.ones(2))
     >>> most_samples_first(two, np.array([5, 5, 50]), limit=2)
     (array([1, 0]), array([0, 0]))
     """
@@ -125,9 +129,10 @@ def _cover_loop(
     worth: Int64s,
     limit: int,
 ) -> Rows:
-    """The loop: ``order`` holds rows by falling worth, the heap those looked at already with their worth of then.
+    """The loop: ``order`` is by falling worth, the heap holds those looked at with theirs of then.
 
-    Without prices a client is worth all it holds of the categories that are still wanted. Counts down ``left`` in place.
+    Without prices a client is worth all it holds of the categories that are still wanted. Counts
+    down ``left`` in place.
     """
     total = left.sum()
     chosen = np.empty(max(0, min(limit, len(order))), np.int64)

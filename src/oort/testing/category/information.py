@@ -1,9 +1,10 @@
 """What is known of the clients that could test: sparse counts, speed, bandwidth.
 
-Counts lie one client after the other in two flat arrays, so that a million clients with ten categories each take about
-a hundred megabytes, and a request reads them as a CSR matrix without a copy. A client that is updated later overwrites
-its own place where the new counts fit, and moves to the end where they do not; the gaps are closed once they outweigh
-the rest. Every update is checked as a whole before anything is written.
+Counts lie one client after the other in two flat arrays, so that a million clients with ten
+categories each take about a hundred megabytes, and a request reads them as a CSR matrix without a
+copy. A client that is updated later overwrites its own place where the new counts fit, and moves
+to the end where they do not; the gaps are closed once they outweigh the rest. Every update is
+checked as a whole before anything is written.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ class ClientInformation:
     """The clients of one testing selector.
 
     Args:
-        categories: The categories that there are, in order. None: they are taken in as clients name them.
+        categories: The categories that there are, in order. None: they are taken in as clients
+            name them.
 
-    May be used from several threads. Rows are never renumbered: a client that is removed keeps its row.
+    May be used from several threads. Rows are never renumbered: a client that is removed keeps its
+    row.
 
     >>> known = ClientInformation()
-    >>> known.update("cam-3", ClientInfo(samples={"cat": 120, "dog": 30}, samples_per_s=25, bandwidth_mbps=8))
+    >>> known.update("cam-3", ClientInfo(samples={"cat": 120, "dog": 30}, samples_per_s=25))
     >>> known.categories, known.samples_of("cam-3")
     (['cat', 'dog'], {'cat': 120, 'dog': 30})
     """
@@ -129,16 +132,19 @@ class ClientInformation:
 
         Args:
             client_ids: One id per client, no two the same.
-            counts: Samples, one row per client and one column per category: a SciPy sparse matrix or an array. None: as
-                they were.
-            categories: What the columns are; default: the categories known, or 0, 1, … where none are.
-            samples_per_s: One number for all or one per client, as the other three; None in a list: as it was.
+            counts: Samples, one row per client and one column per category: a SciPy sparse matrix
+                or an array. None: as they were.
+            categories: What the columns are; default: the categories known, or 0, 1, … where none
+                are.
+            samples_per_s: One number for all or one per client, as the other three; None in a
+                list: as it was.
             bandwidth_mbps: Megabits per second.
             transfer_mb: Megabytes to move for one test.
             max_samples: The most samples one may be asked for.
 
         Raises:
-            InvalidClientInfoError: A value cannot be used, or an id is given twice; nothing was changed.
+            InvalidClientInfoError: A value cannot be used, or an id is given twice; nothing was
+                changed.
         """
         ids = id_list(client_ids)
         _refuse_duplicates(ids)
@@ -165,7 +171,10 @@ class ClientInformation:
         return RowNumbers(rows)
 
     def remove(self, client_ids: Among) -> int:
-        """Take clients out; returns how many were in. Whoever is updated later is back, with nothing known."""
+        """Take clients out; returns how many were in.
+
+        Whoever is updated later is back, with nothing known of before.
+        """
         with self.lock:
             rows = self.rows(client_ids)
             number = int(self._present.values[rows].sum())
@@ -228,13 +237,19 @@ class ClientInformation:
             return {names[column]: count for column, count in pairs}
 
     def available(self, among: Among | None = None) -> Mask:
-        """Who may be asked: present, online, and one of ``among`` (ids, a mask over rows, or row numbers)."""
+        """Who may be asked: present, online, and one of ``among``.
+
+        ``among`` is ids, a mask over rows, or row numbers; none: everybody.
+        """
         mask: Mask = self._present.values & self._online.values
         if among is None:
             return mask
         if isinstance(among, np.ndarray) and among.dtype == np.bool_:
             if len(among) != self.num_rows:
-                message = f"a mask for among must have one entry per row ({self.num_rows}); got {len(among)}"
+                message = (
+                    f"a mask for among must have one entry per row ({self.num_rows}); got "
+                    f"{len(among)}"
+                )
                 raise InvalidArgumentError(message)
             return mask & among
         chosen = np.zeros(self.num_rows, np.bool_)
@@ -246,7 +261,7 @@ class ClientInformation:
         return self._numbers[name].values
 
     def matrix(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any], npt.NDArray[Any]]:
-        """All counts as CSR: where each row begins, categories and counts. Not to be written to."""
+        """All counts as CSR: where rows begin, categories and counts. Not to be written to."""
         with self.lock:
             self._compact()
             indptr = np.concatenate([[0], np.cumsum(self._length.values)]).astype(np.int64)
@@ -283,7 +298,10 @@ class ClientInformation:
         else:
             names = [_category(name, "categories") for name in categories]
         if len(names) != width or len(set(names)) != width:
-            message = f"categories must name each of the {width} columns of counts once; got {_listed(names)}"
+            message = (
+                f"categories must name each of the {width} columns of counts once; got "
+                f"{_listed(names)}"
+            )
             raise InvalidClientInfoError(message)
         if (
             self._fixed
@@ -340,7 +358,7 @@ class ClientInformation:
         category: npt.NDArray[np.int32],
         count: npt.NDArray[Any],
     ) -> None:
-        """Replace the counts of many clients: all are written at the end, and their old places become gaps."""
+        """Replace the counts of many clients: written at the end, leaving gaps where they were."""
         lengths = np.diff(indptr)
         self._wasted += int(self._length.values[rows].sum())
         self._count.hold(int(count.max(initial=0)))
@@ -352,7 +370,7 @@ class ClientInformation:
             self._compact()
 
     def _compact(self) -> None:
-        """Close the gaps and put the clients in the order of their rows, each with its categories ascending."""
+        """Close the gaps, and put the clients into the order of their rows."""
         begin, length = self._begin.values, self._length.values
         tidy = np.concatenate([[0], np.cumsum(length)])
         filled = length > 0
@@ -460,7 +478,7 @@ def _number(client_id: ClientId, name: str, value: object) -> float:
 
 
 def _numbers(ids: Sequence[ClientId], name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """One of their numbers for many clients, checked; NaN where None was given, which leaves it as it was."""
+    """One number for many clients, checked; NaN where None was given, which changes nothing."""
     given = np.asarray(values)
     if given.ndim == 0:
         return np.full(len(ids), _number(ids[0] if ids else "", name, given.item()))
@@ -512,7 +530,10 @@ def _matrix(ids: Sequence[ClientId], counts: Counts) -> Any:
     if not issparse(counts):
         counts = np.asarray(counts)
         if counts.ndim != 2 or counts.dtype.kind not in "iuf":
-            message = f"counts must be a table of numbers, one row per client; got {counts.ndim} axes of {counts.dtype}"
+            message = (
+                f"counts must be a table of numbers, one row per client; got {counts.ndim} axes "
+                f"of {counts.dtype}"
+            )
             raise InvalidClientInfoError(message)
     if counts.shape[0] != len(ids):
         message = f"counts must have one row per client ({len(ids)}); got {counts.shape[0]}"
@@ -523,7 +544,7 @@ def _matrix(ids: Sequence[ClientId], counts: Counts) -> Any:
 def _table(
     ids: Sequence[ClientId], matrix: Any, names: Sequence[Category]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[Any]]:
-    """Where each row begins, columns and counts: checked, positive, columns ascending in each row."""
+    """Where rows begin, columns and counts: checked, positive, columns ascending in each row."""
     good = (matrix.data >= 0) & (matrix.data <= _MOST)
     if matrix.data.dtype.kind == "f":
         good &= matrix.data == np.floor(matrix.data)

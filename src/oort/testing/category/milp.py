@@ -1,16 +1,17 @@
 """The paper's own ways to answer a category request (§5.2), for comparison.
 
-``straw_man`` is its MILP: a variable per client and category, one per client for whether it takes part, and the
-duration. The paper prints the budget per category; its prose means participants in all, and so do we. ``simplified``
-is the same among a few clients and without the budget: what follows the paper's greedy grouping. HiGHS solves them
-through SciPy; Gurobi does where it is installed, licensed and asked for.
+``straw_man`` is its MILP: a variable per client and category, one per client for whether it takes
+part, and the duration. The paper prints the budget per category; its prose means participants in
+all, and so do we. ``simplified`` is the same among a few clients and without the budget: what
+follows the paper's greedy grouping. HiGHS solves them through SciPy; Gurobi does where it is
+installed, licensed and asked for.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class MilpResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Model:
-    """Minimise ``cost · z`` with ``low <= rows @ z <= high``, ``z`` within bounds, some of it whole."""
+    """Minimise ``cost · z`` with ``low <= rows @ z <= high``, z in bounds, some of it whole."""
 
     cost: Floats
     rows: Any
@@ -100,7 +101,7 @@ def _model(problem: Problem, budget: int | None, required: Rows, at_least_s: flo
     lower[-1] = at_least_s
     return _Model(
         cost=np.concatenate([np.zeros(k + n), [1.0]]),
-        rows=vstack(blocks).tocsr(),
+        rows=cast(Any, vstack(blocks)).tocsr(),
         low=np.concatenate(low),
         high=np.concatenate(high),
         lower=lower,
@@ -121,7 +122,7 @@ def _solved(
             "the MILP solver's answer does not meet the request once rounded; it is discarded"
         )
         samples = None
-    # Solvers prove bounds up to a tolerance of about a millionth; what is claimed here stays below that.
+    # Solvers prove bounds up to a tolerance of about a millionth; what is claimed stays below.
     return MilpResult(
         samples=samples, lower_s=max(0.0, bound * (1.0 - 2e-6)), infeasible=infeasible, solver=name
     )
@@ -147,7 +148,7 @@ def _highs(model: _Model, time_limit_s: float | None) -> tuple[Floats | None, fl
     options: dict[str, Any] = {"mip_rel_gap": 1e-6}
     if time_limit_s is not None:
         options["time_limit"] = max(time_limit_s, 1e-3)
-    result = milp(
+    result = cast(Any, milp)(
         model.cost,
         constraints=LinearConstraint(model.rows, model.low, model.high),
         integrality=model.whole,
@@ -162,7 +163,7 @@ def _highs(model: _Model, time_limit_s: float | None) -> tuple[Floats | None, fl
 def _gurobi(
     model: _Model, time_limit_s: float | None, *, must: bool
 ) -> tuple[Floats | None, float, bool, str] | None:
-    """The same with Gurobi; none where it is not installed, not licensed for this size, and not insisted on."""
+    """The same with Gurobi; none where it cannot run and is not insisted on."""
     try:
         from importlib import import_module
 

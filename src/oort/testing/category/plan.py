@@ -22,8 +22,8 @@ from oort.types import ClientId, Floats, Integers
 class TestPlan:
     """The answer to a category request; iterates over its participants.
 
-    The assignment is sparse: participant n does ``samples[indptr[n]:indptr[n+1]]`` of the categories at
-    ``category[indptr[n]:indptr[n+1]]``, which are places in ``categories``.
+    The assignment is sparse: participant n does ``samples[indptr[n]:indptr[n+1]]`` of the
+    categories at ``category[indptr[n]:indptr[n+1]]``, which are places in ``categories``.
     """
 
     participants: list[ClientId] = field(repr=False)
@@ -49,7 +49,7 @@ class TestPlan:
 
     @property
     def gap(self) -> float:
-        """By how much the plan may be slower than the best there is: 0.01 is one per cent of the lower bound."""
+        """By how much the plan may be slower than the best; 0.01 is 1 % of the lower bound."""
         return self.duration_s / self.lower_bound_s - 1.0 if self.lower_bound_s > 0.0 else math.inf
 
     @property
@@ -86,7 +86,7 @@ class TestPlan:
 
     @property
     def matrix(self) -> Any:
-        """The assignment as a SciPy CSR matrix: a row per participant, a column per category asked for."""
+        """The assignment as a SciPy CSR matrix: a row per participant, a column per category."""
         from scipy.sparse import csr_matrix
 
         shape = (len(self.participants), len(self.categories))
@@ -124,7 +124,7 @@ class TestPlan:
                 yield client, names[category[e]], samples[e], seconds[n]
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Everything as JSON; ids and categories are values, never keys, so that 1 and "1" stay apart."""
+        """Everything as JSON; ids and categories are values, never keys: 1 and "1" stay apart."""
         certificate = self.certificate
         proof = certificate and {
             "kind": certificate.kind,
@@ -171,8 +171,10 @@ class TestPlan:
         allowed = "" if self.budget is None else f" of the {self.budget:,} allowed"
         noun = "participant" if len(self) == 1 else "participants"
         lines = [
-            f"{len(self):,} {noun}{allowed} test {total:,} samples ({wanted}) in {self.duration_s:.4g} seconds.",
-            f"Everyone waits for {self.bottleneck}: {moving:.4g} seconds of transfer and {working:.4g} seconds for "
+            f"{len(self):,} {noun}{allowed} test {total:,} samples ({wanted}) in "
+            f"{self.duration_s:.4g} seconds.",
+            f"Everyone waits for {self.bottleneck}: {moving:.4g} seconds of transfer and "
+            f"{working:.4g} seconds for "
             f"{count:,} samples.",
             self._quality(),
             f"Finding the plan took {self.solver_s:.3g} seconds (method {self.method}).",
@@ -187,7 +189,8 @@ class TestPlan:
         if self.lower_bound_s <= 0.0:
             return "Nothing is proven about how much faster another plan could be."
         return (
-            f"No plan takes less than {self.lower_bound_s:.4g} seconds{why}, so this one is at most {self.gap:.2%} "
+            f"No plan takes less than {self.lower_bound_s:.4g} seconds{why}, so this one is at "
+            f"most {self.gap:.2%} "
             "slower than the best."
         )
 
@@ -206,7 +209,10 @@ class TestPlan:
             )
             return f": all clients together cannot provide {what} sooner"
         if certificate.kind == "prices" and self.budget is not None:
-            return f": priced by scarcity, the {self.budget:,} best clients cannot provide the request sooner"
+            return (
+                f": priced by scarcity, the {self.budget:,} best clients cannot provide the "
+                "request sooner"
+            )
         return " (proven by search)"
 
 

@@ -86,16 +86,19 @@ def plan_categories(
 
     Args:
         known: What the clients hold and how fast they are.
-        request: Samples of each category: a mapping, a list in the order of the categories, ``Representative(…)`` or
-            ``Balanced(…)``.
+        request: Samples of each category: a mapping, a list in the order of the categories,
+            ``Representative(…)`` or ``Balanced(…)``.
         config: Budget, transfer size, time limit and the rest; a dict works too.
-        among: Ids, or a mask over rows: only these clients may be asked, and of them only those online.
-        progress: Called with the lower bound and the best duration, in seconds, whenever one of them moves.
+        among: Ids, or a mask over rows: only these clients may be asked, and of them only those
+            online.
+        progress: Called with the lower bound and the best duration, in seconds, whenever one of
+            them moves.
 
     Raises:
         InvalidRequestError: The request is empty or names unknown categories.
         NotEnoughSamplesError: The clients lack samples; says of which categories and how many.
-        BudgetTooSmallError: No plan keeps to the budget; says which budget works and which is proven to be the least.
+        BudgetTooSmallError: No plan keeps to the budget; says which budget works and which is
+            proven to be the least.
         OutOfTimeError: The time limit passed before a plan was found.
     """
     settings = _settings(config)
@@ -180,7 +183,8 @@ def _allowed(
             else "bandwidth_mbps"
         )
         message = (
-            f"{int(incomplete.sum())} clients are left out because their speed is not known; the first is "
+            f"{int(incomplete.sum())} clients are left out because their speed is not known; the "
+            "first is "
             f"{known.ids_of(np.array([first]))[0]!r:.80}, which has no {lacks}"
         )
         warnings.warn(message, IncompleteClientWarning, stacklevel=4)
@@ -239,7 +243,7 @@ def _refuse_lack(known: ClientInformation, wanted: Int64s, supply: Int64s) -> No
 
 
 def _refuse_caps(known: ClientInformation, task: Task) -> None:
-    """Say which categories cannot be had together because clients may not be asked for all they hold."""
+    """Say which categories cannot be had together because of the caps on clients."""
     problem = task.problem
     if np.array_equal(problem.limit, sums_by_row(problem.count, problem.indptr)):
         return
@@ -289,12 +293,15 @@ def _oort(task: Task, progress: Progress | None, started: float) -> tuple[Answer
 
 
 def _paper(task: Task, progress: Progress | None, started: float) -> tuple[Answer, float]:
-    """The paper's greedy grouping, then its simplified MILP; the lower bound is ours, and its time is not counted."""
+    """The paper's greedy grouping, then its simplified MILP.
+
+    The lower bound is ours, and the time that it takes is not counted.
+    """
     problem, config = task.problem, task.config
     grouped, left = most_samples_first(
         problem, task.held, problem.num_clients, first=task.required
     )
-    if task.budget is not None and len(grouped) > task.budget or left.any():
+    if (task.budget is not None and len(grouped) > task.budget) or left.any():
         ones = Priced(problem, np.ones(problem.num_categories, np.int64))
         raise _too_small(task, len(grouped), ones.fewest(task.required))
     rows = np.sort(grouped)
@@ -354,7 +361,10 @@ def _milp(task: Task, progress: Progress | None, started: float) -> tuple[Answer
 def _from_milp(task: Task, rows: Rows, result: MilpResult) -> Answer:
     """What a MILP came to, among some rows."""
     if result.samples is None:
-        message = f"the time limit of {task.config.time_limit_s} seconds passed before the MILP solver found a plan"
+        message = (
+            f"the time limit of {task.config.time_limit_s} seconds passed before the MILP solver "
+            "found a plan"
+        )
         raise OutOfTimeError(message)
     part = task.problem.take(rows)
     busy = sums_by_row(result.samples, part.indptr) > 0
@@ -395,7 +405,7 @@ def _too_small(task: Task, found: int | None, proven: int) -> BudgetTooSmallErro
 
 
 def _plan(known: ClientInformation, task: Task, answer: Answer, spent_s: float) -> TestPlan:
-    """The plan, with the clients that have nothing to do but must take part, in the order of their rows."""
+    """The plan, idle required clients included, in the order of the rows."""
     part = task.problem.take(answer.rows)
     positive = answer.samples > 0
     lengths = sums_by_row(positive, part.indptr)

@@ -1,6 +1,8 @@
-"""What clients can earn when every category has a price: the currency of the search and of its proofs."""
+"""What clients can earn when every category has a price: the currency of search and proofs."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +17,9 @@ _NOBODY: Rows = np.zeros(0, np.int64)
 def whole_prices(prices: Floats, problem: Problem) -> Int64s:
     """Prices as whole numbers, the dearest about a million and every sum of values inside 64 bits.
 
-    >>> one = Problem(indptr=np.array([0, 2]), category=np.array([0, 1]), count=np.array([5, 5]), quota=np.array([5, 5]),
-    ...               fixed_s=np.array([0.0]), speed=np.array([1.0]), limit=np.array([10]))
+    >>> one = Problem(
+    ...     indptr=np.array([0, 2]), category=np.array([0, 1]), count=np.array([5, 5]),
+    ...     quota=np.array([5, 5]), limit=np.array([10]), fixed_s=np.zeros(1), speed=np.ones(1))
     >>> whole_prices(np.array([0.5, 0.25]), one)
     array([1000000,  500000])
     """
@@ -53,19 +56,24 @@ class Priced:
 
         problem = self.problem
         small = len(problem.category) < 2**31
-        places = np.arange(len(problem.category), dtype=np.int32 if small else np.int64)
+        places: Any = np.arange(len(problem.category), dtype=np.int32 if small else np.int64)
         shape = (problem.num_clients, problem.num_categories)
-        matrix = csr_matrix((places, self._rank[problem.category], problem.indptr), shape=shape)
+        matrix: Any = csr_matrix(
+            (places, self._rank[problem.category], problem.indptr), shape=shape
+        )
         matrix.has_sorted_indices = False
         matrix.sort_indices()
         order: Int64s = matrix.data
         return order
 
     def values(self, room: Int64s) -> Int64s:
-        """v_n = max{λ·x : 0 ≤ x ≤ c_n, Σx ≤ room_n}: the most that each client can earn, dearest samples first.
+        """The most that each client can earn, its dearest samples first.
 
-        >>> one = Problem(indptr=np.array([0, 2]), category=np.array([0, 1]), count=np.array([4, 4]),
-        ...               quota=np.array([5, 5]), fixed_s=np.zeros(1), speed=np.ones(1), limit=np.array([8]))
+        That is v_n = max{λ·x : 0 ≤ x ≤ c_n, Σx ≤ room_n}.
+
+        >>> one = Problem(
+        ...     indptr=np.array([0, 2]), category=np.array([0, 1]), count=np.array([4, 4]),
+        ...     quota=np.array([5, 5]), limit=np.array([8]), fixed_s=np.zeros(1), speed=np.ones(1))
         >>> Priced(one, np.array([1, 3])).values(np.array([5]))
         array([13])
         """
@@ -87,9 +95,10 @@ class Priced:
         return values
 
     def _make_steps(self) -> tuple[Int64s, Int64s]:
-        """Per entry, dearest first: the client's samples up to it, and by how much the next price is lower.
+        """Per entry, dearest first: the client's samples up to it, and the price less the next.
 
-        Held in 32 bits where they fit: at millions of clients these are the largest arrays of the search.
+        Held in 32 bits where they fit: at millions of clients these are the largest arrays of the
+        search.
         """
         problem, order = self.problem, self.order()
         running = np.cumsum(problem.count[order], dtype=np.int64)
@@ -103,7 +112,7 @@ class Priced:
         return running, price - following
 
     def earned(self, deadline_s: float, budget: int, required: Rows = _NOBODY) -> int:
-        """The most that ``budget`` clients, the required ones among them, can earn within the deadline."""
+        """The most that ``budget`` clients, required ones among them, can earn in time."""
         values = self.values(self.problem.room(deadline_s))
         base = int(values[required].sum())
         values[required] = 0

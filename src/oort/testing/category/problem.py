@@ -17,9 +17,9 @@ Int64s = npt.NDArray[np.int64]
 class Problem:
     """Who could give what, how fast, and what is wanted.
 
-    Client n stands in entries ``indptr[n]`` to ``indptr[n+1]`` of ``category`` and ``count``, categories ascending:
-    a CSR matrix of the categories asked for. Counts are positive and none exceeds its quota, because no client is
-    ever asked for more.
+    Client n stands in entries ``indptr[n]`` to ``indptr[n+1]`` of ``category`` and ``count``,
+    categories ascending: a CSR matrix of the categories asked for. Counts are positive and none
+    exceeds its quota, because no client is ever asked for more.
     """
 
     indptr: Int64s
@@ -63,10 +63,11 @@ class Problem:
 
 
 def samples_within(deadline_s: float, fixed_s: Floats, speed: Floats, limit: Int64s) -> Int64s:
-    """u_n(T): the largest whole k from 0 to the limit with ``fixed_s + k / speed <= deadline_s``; 0 where none is.
+    """u_n(T): the largest k up to the limit with ``fixed_s + k / speed <= deadline_s``, or 0.
 
-    Evaluated in that form, in float64, because that is how a duration is computed from an assignment: the closed form
-    floor((T − τ)·s) is off by one at a fifth of the deadlines that matter.
+    Evaluated in that form, in float64, because that is how a duration is computed from an
+    assignment: the closed form floor((T − τ)·s) is off by one at a fifth of the deadlines that
+    matter.
 
     >>> samples_within(1.1, np.array([1.0, 1.0]), np.array([10.0, 30.0]), np.array([9, 2]))
     array([1, 2])
@@ -91,7 +92,7 @@ def samples_within(deadline_s: float, fixed_s: Floats, speed: Floats, limit: Int
 def _samples_by_bisection(
     deadline_s: float, fixed_s: Floats, speed: Floats, limit: Int64s
 ) -> Int64s:
-    """The same where rounding hides many samples in one float; the time of k samples never falls as k grows."""
+    """The same where rounding hides many samples in one float: time never falls as k grows."""
     low, high = np.zeros_like(limit), limit.copy()
     while (low < high).any():
         middle = high - (high - low) // 2

@@ -1,19 +1,21 @@
-"""Few clients that can meet a request within a deadline: a linear programme over the clients alone.
+"""Few clients that can meet a request in time: a linear programme over the clients alone.
 
-By the max-flow min-cut theorem a share y_n of each client can meet the request within T if and only if
+By the max-flow min-cut theorem a share y_n of each client can meet the request within T if and
+only if
 
     Σ_n y_n · min(u_n(T), c_n(A)) ≥ p(A)   for every set A of categories.
 
-Minimising Σ y over these rows needs no variable per sample. It starts with the single categories and all together;
-whenever the clients that it chooses fall short, the minimum cut names the row that was missing. Few rows are needed, the
-solutions are integral but for a handful of clients, and the duals are prices for ``certify``. The same rows with whole y
-are the small MILP that closes the last per cent.
+Minimising Σ y over these rows needs no variable per sample. It starts with the single categories
+and all together; whenever the clients that it chooses fall short, the minimum cut names the row
+that was missing. Few rows are needed, the solutions are integral but for a handful of clients, and
+the duals are prices for ``certify``. The same rows with whole y are the small MILP that closes the
+last per cent.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -67,7 +69,8 @@ def relaxed_cover(
 ) -> Relaxed | None:
     """The fewest shares of clients that satisfy every row; none where the time is over.
 
-    A row may stay short at ``penalty`` clients for all of it, so that there always is a solution with prices.
+    A row may stay short at ``penalty`` clients for all of it, so that there always is a solution
+    with prices.
     """
     from scipy.optimize import linprog
     from scipy.sparse import hstack, identity
@@ -77,7 +80,7 @@ def relaxed_cover(
     low = np.zeros(len(cost))
     low[required] = 1.0
     high = np.ones(len(cost))
-    result = linprog(
+    result: Any = cast(Any, linprog)(
         cost,
         A_ub=-hstack([matrix, identity(len(asked))]).tocsr(),
         b_ub=-np.ones(len(asked)),
@@ -103,9 +106,10 @@ def whole_cover(
     required: Rows,
     time_limit_s: float,
 ) -> tuple[Rows | None, bool]:
-    """Whole clients, at most ``budget``, that satisfy every row; and whether it is proven that there are none.
+    """Whole clients, at most ``budget``, for every row; and whether there are proven to be none.
 
-    Rows ask for half a sample less than they need: with whole clients that is the same, and safe from rounding.
+    Rows ask for half a sample less than they need: with whole clients that is the same, and safe
+    from rounding.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -115,7 +119,7 @@ def whole_cover(
     result = milp(
         np.ones(problem.num_clients),
         constraints=[LinearConstraint(matrix, 1.0 - 0.5 / asked, np.inf)],
-        integrality=np.ones(problem.num_clients),
+        integrality=np.ones(problem.num_clients, np.int64),
         bounds=Bounds(low, np.ones(problem.num_clients)),
         options={"time_limit": time_limit_s},
     )

@@ -24,7 +24,7 @@ class Representative:
 
 @dataclass(frozen=True, slots=True)
 class Balanced:
-    """So many samples in all, the same number of each category; none: as many as the scarcest category has."""
+    """So many samples in all, the same of each category; none: as many as the scarcest has."""
 
     samples: int | None = None
     categories: Sequence[Category] | None = None  #: of these alone; none: of all
@@ -37,7 +37,8 @@ def quotas(request: Request, known: ClientInformation, supply: Int64s) -> Int64s
     """The samples wanted of each known category.
 
     Args:
-        request: A mapping, a list with one number per category in their order, or one of the two classes above.
+        request: A mapping, a list with one number per category in their order, or one of the two
+            classes above.
         known: The clients, which know the categories and what there is of each.
         supply: Samples of each category that those clients hold who may be asked.
 
@@ -70,7 +71,7 @@ def quotas(request: Request, known: ClientInformation, supply: Int64s) -> Int64s
 
 
 def shares(totals: Int64s, samples: int) -> Int64s:
-    """Whole numbers in proportion to ``totals`` that sum to ``samples``: the largest remainders are rounded up.
+    """Whole numbers in proportion to ``totals`` that sum to ``samples``, by largest remainders.
 
     >>> shares(np.array([600, 300, 100]), 15)
     array([9, 5, 1])
@@ -110,7 +111,10 @@ def _in_order(request: Sequence[int], known: ClientInformation) -> tuple[Int64s,
         )
         raise InvalidRequestError(message)
     if len(request) != len(known.categories):
-        message = f"a request list must have one number per category ({len(known.categories)}); got {len(request)}"
+        message = (
+            f"a request list must have one number per category ({len(known.categories)}); got "
+            f"{len(request)}"
+        )
         raise InvalidRequestError(message)
     wanted = [_whole(n, f"request[{place}]") for place, n in enumerate(request)]
     return np.arange(len(wanted)), np.array(wanted, np.int64)
@@ -118,13 +122,16 @@ def _in_order(request: Sequence[int], known: ClientInformation) -> tuple[Int64s,
 
 def _column(name: Category, known: ClientInformation) -> int:
     """The column of a category that somebody was said to have."""
-    column = known.column(name) if isinstance(name, str | int | np.integer) else None
+    column = known.column(name)
     if column is None:
         names = known.categories
         listed = ", ".join(repr(n) for n in names[:8]) + (
             f" and {len(names) - 8} more" if len(names) > 8 else ""
         )
-        message = f"a request must name known categories ({listed or 'there are none'}); got {name!r:.80}"
+        message = (
+            f"a request must name known categories ({listed or 'there are none'}); got "
+            f"{name!r:.80}"
+        )
         raise UnknownCategoryError(message)
     return column
 

@@ -1,15 +1,15 @@
 """Client information from tables: Arrow, Parquet, CSV.
 
-Counts are long (columns ``client``, ``category``, ``samples``) or wide (``client`` and a column per category). Devices
-have ``client`` and any of the numbers that ``ClientInformation`` keeps; these may also stand in a wide table of counts.
-Ids and categories of a CSV file are integers where all of a column are, text otherwise; the ids of two files are
-integers only where both files' are.
+Counts are long (columns ``client``, ``category``, ``samples``) or wide (``client`` and a column
+per category). Devices have ``client`` and any of the numbers that ``ClientInformation`` keeps;
+these may also stand in a wide table of counts. Ids and categories of a CSV file are integers where
+all of a column are, text otherwise; the ids of two files are integers only where both files' are.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from os import PathLike, fspath
 from pathlib import Path
@@ -54,7 +54,10 @@ def load(known: ClientInformation, counts: Any = None, devices: Any = None) -> l
 
 
 def read_columns(path: str | PathLike[str]) -> Columns:
-    """The columns of a Parquet or CSV file, as lists; CSV values as integers or numbers where a whole column is."""
+    """The columns of a Parquet or CSV file, as lists.
+
+    Values of a CSV file are integers or numbers where those of the whole column are.
+    """
     if Path(path).suffix.lower() in {".parquet", ".pq"}:
         try:
             parquet = import_module("pyarrow.parquet")
@@ -68,7 +71,10 @@ def read_columns(path: str | PathLike[str]) -> Columns:
         body = [line for line in lines if line]
     ragged = next((n for n, line in enumerate(body, 2) if len(line) != len(header)), None)
     if ragged is not None or not header:
-        message = f"{path} must have {len(header)} fields in each line; got another number in line {ragged or 1}"
+        message = (
+            f"{path} must have {len(header)} fields in each line; got another number in line "
+            f"{ragged or 1}"
+        )
         raise InvalidClientInfoError(message)
     return {name: _typed([line[i] for line in body]) for i, name in enumerate(header)}
 
@@ -84,7 +90,10 @@ def _columns(table: Any) -> Columns:
     elif isinstance(table, Mapping):
         columns = {name: list(values) for name, values in table.items()}
     else:
-        message = f"a table must be a path, an Arrow table, a DataFrame or a dict of columns; got {table!r:.80}"
+        message = (
+            "a table must be a path, an Arrow table, a DataFrame or a dict of columns; got "
+            f"{table!r:.80}"
+        )
         raise InvalidClientInfoError(message)
     if CLIENT not in columns:
         message = (
@@ -113,11 +122,10 @@ def _same_kind(tables: Sequence[Columns]) -> None:
 
 
 def _rows(table: Columns, ids: dict[ClientId, int]) -> list[int]:
-    """A number for the client of each line; in a table without categories no client may stand twice."""
+    """A number for each line's client; without categories no client may stand twice."""
     clients = table[CLIENT]
     if CATEGORY not in table and len(set(clients)) < len(clients):
-        seen: set[Any] = set()
-        twice = next(client for client in clients if client in seen or seen.add(client))
+        twice = _first_repeated(clients)
         message = f"client {twice!r:.80}: id must be in one line of the table; got several"
         raise InvalidClientInfoError(message)
     return [ids.setdefault(client, len(ids)) for client in clients]
@@ -129,7 +137,10 @@ def _cells(
     """The counts of a table: lines, categories, samples."""
     if CATEGORY in table:
         if SAMPLES not in table:
-            message = f"a table with a column {CATEGORY!r} must have one named {SAMPLES!r}; got {', '.join(table)}"
+            message = (
+                f"a table with a column {CATEGORY!r} must have one named {SAMPLES!r}; got "
+                f"{', '.join(table)}"
+            )
             raise InvalidClientInfoError(message)
         return rows, table[CATEGORY], table[SAMPLES]
     names = [name for name in table if name != CLIENT and name not in NUMBERS] if wide else []
@@ -167,16 +178,29 @@ def _refuse_wrong(ids: list[ClientId], rows: Any, names: list[Any], values: list
             isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
         )
         if not whole or value < 0:
-            message = f"client {ids[row]!r:.80}: samples[{name!r}] must be a whole number, 0 or more; got {value!r:.80}"
+            message = (
+                f"client {ids[row]!r:.80}: samples[{name!r}] must be a whole number, 0 or more; "
+                f"got {value!r:.80}"
+            )
             raise InvalidClientInfoError(message)
     pairs = set(zip(rows.tolist(), names, strict=True))
     if len(pairs) < len(names):
-        seen: set[Any] = set()
-        row, name = next(
-            p for p in zip(rows.tolist(), names, strict=True) if p in seen or seen.add(p)
+        row, name = _first_repeated(zip(rows.tolist(), names, strict=True))
+        message = (
+            f"client {ids[row]!r:.80}: samples[{name!r}] must be in one line of the table; got "
+            "several"
         )
-        message = f"client {ids[row]!r:.80}: samples[{name!r}] must be in one line of the table; got several"
         raise InvalidClientInfoError(message)
+
+
+def _first_repeated(values: Iterable[Any]) -> Any:
+    """The first value that stood before."""
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
 
 
 def _matrix(
