@@ -36,7 +36,7 @@ def peak_memory_gb() -> float:
 
 
 def measure(
-    tester: LocalTestingSelector, method: str, query: Query, limit_s: float
+    tester: LocalTestingSelector, method: str, query: Query, limit_s: float | None
 ) -> dict[str, Any]:
     """One request by one method, with a time limit or with none."""
     config = TestingConfig(
@@ -148,7 +148,7 @@ def verdict(results: dict[str, Any]) -> str:
     lines = [
         f"Category requests on real counts: {results['queries']} requests per workload, "
         f"{results['milp_queries']} of them also by the straw-man MILP with "
-        f"{results['milp_limit_s']:g} seconds each (HiGHS); the paper's greedy and simplified MILP had "
+        f"{results['milp_limit_s']:g} seconds each (HiGHS); the paper's greedy and its MILP had "
         f"{results['paper_limit_s']:g} seconds each.",
     ]
     for name, content in results["workloads"].items():

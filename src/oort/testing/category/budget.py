@@ -29,13 +29,16 @@ from oort.types import Integers, Mask, Rows
 _LOG = logging.getLogger(__name__)
 _NOBODY: Rows = np.zeros(0, np.int64)
 
-_COLUMNS = 200_000  # entries up to which the linear programme sees every client
+_COLUMNS = 30_000  # entries up to which the linear programme sees every client
+_LARGE = 400_000  # entries from which greedy sets are worth more tries
 _ROUNDS = 12  # times that it may ask for clients which it did not see
 _CUTS = 8  # rows added at one deadline
 _TIDY = 60_000  # entries of programmes spent on fewer participants once the duration is optimal
 _DIVES = 12  # programmes in which shares are made whole
 _DEADLINES = 24  # deadlines tried by the linear programme
-_FACTORS = (
+_FEW = (1.25, 2.0, 10.0, math.inf)  # deadlines for greedy sets, in lower bounds
+_MANY = (
+    1.01,
     1.02,
     1.05,
     1.1,
@@ -45,7 +48,7 @@ _FACTORS = (
     4.0,
     10.0,
     math.inf,
-)  # of the lower bound: deadlines for greedy sets
+)  # and where programmes are large
 _ENTRY_S = 2e-6  # what an entry costs in a linear programme, seconds, roughly
 _LEAST_S = 2.0  # spent on programmes in any case, in such seconds
 _TINY = 300  # clients left to decide up to which the MILP is a matter of milliseconds
@@ -231,7 +234,7 @@ def everyone_first(search: Search) -> None:
         search.best_s, search.best = result.deadline_s, used
         search.report()
     entries = _entries(search, result.deadline_s)
-    if entries <= _COLUMNS:
+    if entries <= _LARGE:
         at_deadline(
             search,
             result.deadline_s,
@@ -248,7 +251,8 @@ def first_sets(search: Search, held: Integers) -> None:
     )
     if not left.any():
         search.offer(grouped)
-    for factor in (1.0 + search.tolerance, *_FACTORS):
+    large = _entries(search, search.lower_s) > _LARGE
+    for factor in _MANY if large else _FEW:
         deadline_s = min(search.lower_s * factor, horizon_s(search.problem))
         if search.best_s <= deadline_s or greedy_at(search, deadline_s):
             return
@@ -316,11 +320,18 @@ def worth_while(search: Search) -> bool:
     """
     if search.patient:
         return True
-    cost_s = _entries(search, search.lower_s) * _ENTRY_S
+    cost_s = _programme(search) * _ENTRY_S
     saving_s = search.best_s - search.lower_s
     if search.gap > _WIDE:
         return search.spent_s + cost_s < max(saving_s, _LEAST_S)
     return cost_s < saving_s and search.spent_s < _LEAST_S
+
+
+def _programme(search: Search) -> float:
+    """Entries that a linear programme would see."""
+    number = np.count_nonzero(search.problem.room(search.lower_s))
+    entries = _entries(search, search.lower_s)
+    return min(entries, max(_COLUMNS, 3 * search.budget * entries / max(1, number)))
 
 
 def _entries(search: Search, deadline_s: float) -> int:
@@ -367,7 +378,7 @@ def _columns(search: Search, room: Int64s) -> tuple[Rows, bool]:
     if int(lengths.sum()) <= _COLUMNS:
         return active, True
     values = Priced(problem, search.prices).values(room)[active]
-    number = max(3 * search.budget, int(_COLUMNS / 2 / lengths.mean()))
+    number = max(3 * search.budget, int(_COLUMNS / lengths.mean()))
     dearest = active[np.argsort(-values, kind="stable")[:number]]
     return np.unique(np.concatenate([dearest, search.required, search.best])), False
 

@@ -37,7 +37,7 @@ class Certificate:
 
 
 def latest_impossible(
-    impossible: Callable[[float], bool], low: float, high: float, *, steps: int = 16
+    impossible: Callable[[float], bool], low: float, high: float, *, steps: int = 13
 ) -> float:
     """A deadline from ``low`` towards ``high`` that is proven impossible, as ``low`` is.
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
 
 import numpy as np
 
+from oort import kernels
 from oort.testing.category.prices import Priced
 from oort.testing.category.problem import Int64s, Problem, sums_by_row
 from oort.types import Integers, Rows
@@ -109,7 +109,7 @@ def _cover(
             own -= given
     worth[first] = 0
     order = np.argsort(-worth, kind="stable")[: int(np.count_nonzero(worth))]
-    compiled = len(count) >= _COMPILE_FROM and find_spec("numba") is not None
+    compiled = len(count) >= _COMPILE_FROM and kernels.backend() == "numba"
     loop = _compiled() if compiled else _cover_loop
     chosen = loop(
         problem.indptr, category, count, held, room, price, left, order, worth, limit - len(first)
