@@ -22,13 +22,13 @@ def draw_plan(plan: TestPlan, path: str | PathLike[str]) -> None:
 
     Of more than 400 participants as many are drawn, evenly spread over the order.
     """
-    pyplot = _pyplot()
     order = np.argsort(-plan.client_duration_s, kind="stable")
     if len(order) > _BARS:
         order = order[np.linspace(0, len(order) - 1, _BARS).round().astype(int)]
     place = np.arange(len(order))
     transfer, total = plan.client_transfer_s[order], plan.client_duration_s[order]
-    figure, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
+    figure = _figure(8, 4)
+    axes = figure.subplots()
     axes.bar(place, transfer, width=1.0, color=_TRANSFER, label="transfer")
     axes.bar(place, total - transfer, width=1.0, bottom=transfer, color=_WORK, label="testing")
     axes.bar(0, total[0], width=1.0, fill=False, edgecolor=_LAST, linewidth=1.5)
@@ -44,7 +44,7 @@ def draw_plan(plan: TestPlan, path: str | PathLike[str]) -> None:
         said = "optimum" if plan.optimal else f"no plan is faster ({plan.gap:.2%} below)"
         axes.axhline(plan.lower_bound_s, color="black", linestyle="--", linewidth=0.8, label=said)
     axes.set_xlim(-0.5 - 0.01 * len(order), len(order) - 0.5)
-    axes.set_ylim(0, 1.15 * plan.duration_s)
+    axes.set_ylim(0, 1.3 * plan.duration_s)
     shown = "" if len(order) == len(plan) else f" ({len(order)} of {len(plan):,} shown)"
     axes.set_xlabel(f"participants, slowest first{shown}")
     axes.set_ylabel("seconds")
@@ -52,9 +52,8 @@ def draw_plan(plan: TestPlan, path: str | PathLike[str]) -> None:
     axes.set_title(
         f"{total_samples:,} samples from {len(plan):,} participants in {plan.duration_s:.4g} s"
     )
-    axes.legend(loc="upper right", frameon=False)
+    axes.legend(loc="upper right", frameon=False, ncols=3)
     figure.savefig(path, dpi=150)
-    pyplot.close(figure)
 
 
 def draw_comparison(
@@ -67,8 +66,8 @@ def draw_comparison(
         path: Where the picture goes.
         title: What the queries were.
     """
-    pyplot = _pyplot()
-    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained", sharey=True)
+    figure = _figure(9, 3.6)
+    panels = figure.subplots(1, 2, sharey=True)
     for axes, key, label in (
         (panels[0], "end_to_end_s", "solver + test, seconds"),
         (panels[1], "solver_s", "solver alone, seconds"),
@@ -87,22 +86,14 @@ def draw_comparison(
     panels[0].legend(frameon=False, fontsize=8)
     figure.suptitle(title)
     figure.savefig(path, dpi=150)
-    pyplot.close(figure)
 
 
 def draw_scale(cases: Sequence[Mapping[str, Any]], path: str | PathLike[str]) -> None:
     """Draw solver time over the number of categories, a line per population and budget."""
-    pyplot = _pyplot()
     names = list(dict.fromkeys(case["population"] for case in cases))
     budgets = list(dict.fromkeys(case["budget_kind"] for case in cases))
-    figure, panels = pyplot.subplots(
-        1,
-        len(names),
-        figsize=(3.6 * len(names), 3.6),
-        layout="constrained",
-        sharey=True,
-        squeeze=False,
-    )
+    figure = _figure(3.6 * len(names), 3.6)
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)
     for axes, name in zip(panels[0], names, strict=True):
         for kind, style in zip(budgets, ("-", "--", ":"), strict=False):
             own = [c for c in cases if c["population"] == name and c["budget_kind"] == kind]
@@ -125,16 +116,15 @@ def draw_scale(cases: Sequence[Mapping[str, Any]], path: str | PathLike[str]) ->
     panels[0][0].set_ylabel("solver, seconds")
     panels[0][0].legend(frameon=False, fontsize=7)
     figure.savefig(path, dpi=150)
-    pyplot.close(figure)
 
 
-def _pyplot() -> Any:
-    """Matplotlib, drawing to files alone."""
+def _figure(width: float, height: float) -> Any:
+    """An empty picture that is drawn to a file and touches nothing global."""
     try:
-        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
     except ImportError:
         missing_extra("oort.plots", "matplotlib", "plots")
-    mpl.use("agg")
-    from matplotlib import pyplot
-
-    return pyplot
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure

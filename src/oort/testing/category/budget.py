@@ -329,7 +329,7 @@ def worth_while(search: Search) -> bool:
 
 def _programme(search: Search) -> float:
     """Entries that a linear programme would see."""
-    number = np.count_nonzero(search.problem.room(search.lower_s))
+    number = int(np.count_nonzero(search.problem.room(search.lower_s)))
     entries = _entries(search, search.lower_s)
     return min(entries, max(_COLUMNS, 3 * search.budget * entries / max(1, number)))
 
