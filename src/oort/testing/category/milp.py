@@ -143,9 +143,11 @@ def _meets(problem: Problem, samples: Int64s) -> bool:
 
 def _highs(model: _Model, time_limit_s: float | None) -> tuple[Floats | None, float, bool, str]:
     """Values, bound, whether there is proven to be no solution, and the solver's name."""
+    import scipy
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    options: dict[str, Any] = {"mip_rel_gap": 1e-6}
+    # SciPy 1.9 does not know the option, and stops at its default of one in ten thousand.
+    options: dict[str, Any] = {} if scipy.__version__.startswith("1.9.") else {"mip_rel_gap": 1e-6}
     if time_limit_s is not None:
         options["time_limit"] = max(time_limit_s, 1e-3)
     result = cast(Any, milp)(
