@@ -271,9 +271,10 @@ class TestingConfig:
         default="oort", metadata={"doc": '"oort", or for comparison "paper" or "milp"'}
     )
     solver: str = field(
-        default="highs",
+        default="auto",
         metadata={
-            "doc": 'what solves MILPs: "highs", "gurobi", or "auto": Gurobi where it can run'
+            "doc": 'what solves the MILPs of "paper" and "milp": "highs", "gurobi", or "auto": '
+            "Gurobi where it is installed and licensed, else HiGHS"
         },
     )
 

@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--time-limit", type=float, metavar="S", help="the best plan after S seconds"
     )
     group.add_argument("--method", default="oort", help='"oort" (default), "paper" or "milp"')
-    group.add_argument("--solver", default="highs", help='"highs" (default), "gurobi" or "auto"')
+    group.add_argument("--solver", default="auto", help='"auto" (default), "highs" or "gurobi"')
     group.add_argument("--out", metavar="FILE", help="write the plan: .csv or .json")
 
 

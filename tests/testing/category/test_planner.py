@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from oort.errors import (
     ConfigError,
     IncompleteClientWarning,
     InvalidRequestError,
+    MissingExtraError,
     NotEnoughSamplesError,
     OutOfTimeError,
     UnknownCategoryError,
@@ -263,6 +265,29 @@ def test_the_straw_man_says_when_it_found_nothing_in_time() -> None:
     config = TestingConfig(budget=50, method="milp", time_limit_s=0.05)
     with pytest.raises(OutOfTimeError, match="time limit"):
         tester.select_by_category(Representative(10_000), config)
+
+
+def test_gurobi_is_never_required(
+    tester: LocalTestingSelector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gurobipy", None)
+    config = TestingConfig(method="milp", solver="auto")
+    assert tester.select_by_category({"cat": 20}, config).request == {"cat": 20}
+    with pytest.raises(MissingExtraError, match="pip install gurobipy"):
+        tester.select_by_category({"cat": 20}, TestingConfig(method="milp", solver="gurobi"))
+
+
+def test_gurobi_is_used_where_it_is_installed(tester: LocalTestingSelector) -> None:
+    gurobi = pytest.importorskip("gurobipy", reason="Gurobi is not installed")
+    try:
+        gurobi.Env(params={"OutputFlag": 0}).dispose()
+    except gurobi.GurobiError as error:
+        pytest.skip(f"Gurobi is not licensed: {error}")
+    plans = [
+        tester.select_by_category({"cat": 20}, TestingConfig(method="milp", solver=solver))
+        for solver in ("highs", "gurobi")
+    ]
+    assert plans[0].duration_s == plans[1].duration_s
 
 
 def test_the_same_request_gets_the_same_plan() -> None:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
 
+from oort.errors import MissingExtraError
 from oort.testing.category.problem import Int64s, Problem, sums_by_row
 from oort.types import Floats, Rows
 
@@ -52,7 +54,7 @@ def straw_man(
     required: Rows = _NOBODY,
     at_least_s: float = 0.0,
     time_limit_s: float | None = None,
-    solver: str = "highs",
+    solver: str = "auto",
 ) -> MilpResult:
     """The paper's MILP over all clients, with the budget on participants."""
     return _solved(problem, _model(problem, budget, required, at_least_s), time_limit_s, solver)
@@ -64,7 +66,7 @@ def simplified(
     required: Rows = _NOBODY,
     at_least_s: float = 0.0,
     time_limit_s: float | None = None,
-    solver: str = "highs",
+    solver: str = "auto",
 ) -> MilpResult:
     """The paper's second step: the MILP among the clients that were grouped, without a budget."""
     return _solved(problem, _model(problem, None, required, at_least_s), time_limit_s, solver)
@@ -167,11 +169,15 @@ def _gurobi(
 ) -> tuple[Floats | None, float, bool, str] | None:
     """The same with Gurobi; none where it cannot run and is not insisted on."""
     try:
-        from importlib import import_module
-
         gurobi = import_module("gurobipy")
+    except ImportError:
+        if must:
+            message = "solver='gurobi' needs 'gurobipy': pip install gurobipy"
+            raise MissingExtraError(message) from None
+        return None
+    try:
         environment = gurobi.Env(params={"OutputFlag": 0})
-    except Exception as error:
+    except gurobi.GurobiError as error:
         if must:
             raise
         _LOG.info("Gurobi is not used: %s", error)
