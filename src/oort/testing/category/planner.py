@@ -159,6 +159,11 @@ def _task(
         limit=np.fmin(sums_by_row(clipped, starts), most).astype(np.int64),
         quota=quota,
     )
+    if float(problem.limit.astype(np.float64).sum()) > 2.0**61:
+        message = (
+            "a request must be such that clients hold less than 2**61 samples of it; got more"
+        )
+        raise InvalidRequestError(message)
     return _with_required(known, config, problem, held, rows, fixed_s, columns)
 
 
