@@ -25,7 +25,7 @@ def test_a_plan_of_any_size_can_be_drawn(clients: int, tmp_path: Path) -> None:
         samples_per_s=g.uniform(1, 9, clients),
         bandwidth_mbps=g.uniform(1, 9, clients),
     )
-    share = {0: clients, 1: clients, 2: clients}
+    share: dict[str | int, int] = dict.fromkeys(range(3), clients)
     draw_plan(tester.select_by_category(share, {"transfer_mb": 1}), tmp_path / "plan.png")
     assert (tmp_path / "plan.png").read_bytes().startswith(PNG)
 

@@ -34,7 +34,7 @@ _LARGE = 400_000  # entries from which greedy sets are worth more tries
 _ROUNDS = 12  # times that it may ask for clients which it did not see
 _CUTS = 8  # rows added at one deadline
 _TIDY = 60_000  # entries of programmes spent on fewer participants once the duration is optimal
-_DIVES = 12  # programmes in which shares are made whole
+_DIVES = 16  # programmes in which shares are made whole
 _DEADLINES = 24  # deadlines tried by the linear programme
 _FEW = (1.25, 2.0, 10.0, math.inf)  # deadlines for greedy sets, in lower bounds
 _MANY = (
@@ -307,7 +307,10 @@ def close_in(search: Search) -> None:
             step = smallest
         else:
             unknown_s, step = max(unknown_s, deadline_s), max(smallest, 2.0 * step)
-        if next_finish(max(unknown_s, search.lower_s), search.problem) >= search.best_s:
+        open_s = search.best_s - max(unknown_s, search.lower_s)
+        if open_s <= max(
+            search.tolerance * search.lower_s, 0.05 * (search.best_s - search.lower_s)
+        ):
             return
 
 
@@ -417,19 +420,24 @@ def _one_client(priced: Priced, relaxed: Relaxed) -> int:
 
 def _dived(search: Search, room: Int64s, columns: Rows, relaxed: Relaxed) -> bool:
     """Make shares whole, a few at a time, and let the programme find the rest again."""
+    taken = search.required
     for _ in range(_DIVES):
         shares = relaxed.shares
         support = columns[shares > 1e-9]
-        near = columns[shares > 0.5]
-        trial = support if len(support) <= search.budget else near[: search.budget]
+        fits = len(support) <= search.budget
+        trial = support if fits else columns[shares > 0.5][: search.budget]
         chosen, violated = _filled(search, room, columns, trial)
         if not violated.any():
             return search.offer(chosen)
-        if len(support) <= search.budget:
+        if fits and any(np.array_equal(violated, cut) for cut in search.cuts):
             return False
-        open_ = np.flatnonzero((shares > 1e-9) & (shares < 1.0 - 1e-6))
-        dearest = open_[np.argsort(-shares[open_], kind="stable")[: max(1, len(open_) // 4)]]
-        taken = np.union1d(columns[shares >= 1.0 - 1e-6], columns[dearest])
+        if fits:
+            search.cuts.append(violated)
+        else:
+            open_ = np.flatnonzero((shares > 1e-9) & (shares < 1.0 - 1e-6))
+            order = np.argsort(-shares[open_], kind="stable")
+            nearest = open_[order[: max(1, len(open_) // 4)]]
+            taken = np.union1d(columns[shares >= 1.0 - 1e-6], columns[nearest])
         deeper = _relaxed(search, room, columns, taken) if worth_while(search) else None
         if deeper is None or deeper.total > search.budget + 1e-6:
             return False
