@@ -9,37 +9,54 @@
 >>> selector.update_client_util("phone-17", feedback)
 """
 
-from oort.config import ExplorationConfig, PacerConfig, TrainingConfig
+from oort.config import ExplorationConfig, PacerConfig, TestingConfig, TrainingConfig
 from oort.errors import (
+    BudgetTooSmallError,
     ConfigError,
     ConfigWarning,
     DamagedFileError,
     DamagedStoreError,
+    IncompleteClientWarning,
+    InfeasibleRequestError,
     InvalidArgumentError,
     InvalidClientIdError,
+    InvalidClientInfoError,
     InvalidFeedbackError,
+    InvalidRequestError,
     LeaseError,
     MissingExtraError,
     NewerFileError,
     NewerStoreError,
+    NotEnoughSamplesError,
     OortError,
     OortWarning,
+    OutOfTimeError,
     RoundError,
     SaveFileError,
     StaleFeedbackWarning,
     StoreError,
     StoreUnavailableError,
+    UnknownCategoryError,
     UnknownClientError,
 )
 from oort.protocols import TestingSelector, TrainingSelector
 from oort.store import DurableSelector, StoreConfig, open_selector
-from oort.testing import ClientResult, TakeAll, create_testing_selector
+from oort.testing import (
+    Balanced,
+    ClientInformation,
+    ClientResult,
+    Representative,
+    TakeAll,
+    TestPlan,
+    create_testing_selector,
+)
 from oort.training.meters import LossMeter, gradient_norm_utility, loss_utility
 from oort.training.selector import create_training_selector, load_selector
 from oort.training.utility import register_fairness, register_utility
 from oort.types import (
     ClientColumns,
     ClientId,
+    ClientInfo,
     Feedback,
     Outcome,
     Pick,
@@ -53,8 +70,12 @@ from oort.types import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Balanced",
+    "BudgetTooSmallError",
     "ClientColumns",
     "ClientId",
+    "ClientInfo",
+    "ClientInformation",
     "ClientResult",
     "ConfigError",
     "ConfigWarning",
@@ -63,21 +84,28 @@ __all__ = [
     "DurableSelector",
     "ExplorationConfig",
     "Feedback",
+    "IncompleteClientWarning",
+    "InfeasibleRequestError",
     "InvalidArgumentError",
     "InvalidClientIdError",
+    "InvalidClientInfoError",
     "InvalidFeedbackError",
+    "InvalidRequestError",
     "LeaseError",
     "LossMeter",
     "MissingExtraError",
     "NewerFileError",
     "NewerStoreError",
+    "NotEnoughSamplesError",
     "OortError",
     "OortWarning",
+    "OutOfTimeError",
     "Outcome",
     "PacerConfig",
     "Pick",
     "PickTable",
     "Rejection",
+    "Representative",
     "RoundError",
     "RowNumbers",
     "SaveFileError",
@@ -87,9 +115,12 @@ __all__ = [
     "StoreError",
     "StoreUnavailableError",
     "TakeAll",
+    "TestPlan",
+    "TestingConfig",
     "TestingSelector",
     "TrainingConfig",
     "TrainingSelector",
+    "UnknownCategoryError",
     "UnknownClientError",
     "UpdateResult",
     "create_testing_selector",
