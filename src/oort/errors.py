@@ -10,11 +10,14 @@
     ├── SaveFileError (OSError)                a saved selector cannot be read or written
     │   ├── DamagedFileError                   bytes are missing or changed
     │   └── NewerFileError                     written by a newer version
+    ├── WaitTimeoutError (TimeoutError)        waited for an engine's clients in vain
     └── MissingExtraError (ImportError)        an optional dependency is not installed
 
     OortWarning (UserWarning)
     ├── StaleFeedbackWarning                   a report that came too late to be used
-    └── ConfigWarning                          settings that will not do what they promise
+    ├── ConfigWarning                          settings that will not do what they promise
+    ├── EngineWarning                          an engine, or its clients, that we were not tested with
+    └── PrivacyWarning                         a privacy promise that guided selection does not keep
 
 Each inherits a builtin too, so that ``except ValueError`` works as everywhere else. Messages have
 one shape: what is wrong, what it must be, what was given.
@@ -68,6 +71,10 @@ class NewerFileError(SaveFileError):
     """A saved selector written by a version that this one does not know."""
 
 
+class WaitTimeoutError(OortError, TimeoutError):
+    """Waited for an engine's clients in vain; the message says for whom, how long, and what to do."""
+
+
 class MissingExtraError(OortError, ImportError):
     """An optional dependency is not installed; the message holds the pip line that cures it."""
 
@@ -82,6 +89,14 @@ class StaleFeedbackWarning(OortWarning):
 
 class ConfigWarning(OortWarning):
     """Settings that are valid but will not do what they promise."""
+
+
+class EngineWarning(OortWarning):
+    """An engine version, or a client, that does not do what our adapter relies on."""
+
+
+class PrivacyWarning(OortWarning):
+    """A privacy promise that does not hold when participants are picked by utility."""
 
 
 def require(holds: bool, setting: str, must_be: str, got: object) -> None:

@@ -1,6 +1,8 @@
 """The contracts that implementations share.
 
     TrainingSelector    picks who trains: in memory, durable, remote; the same behaviour everywhere
+    TestingSelector     picks who tests
+    TestPlan            what it answers with: participants, and how many are needed
 
 What types cannot say: every method may be called from several threads at once; a call either
 happens as a whole or raises and changes nothing; picks are distinct, at most as many as asked for,
@@ -10,7 +12,7 @@ runnable checks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy.typing as npt
@@ -111,3 +113,52 @@ class TrainingSelector(Protocol):
         strict: bool = False,
     ) -> UpdateResult:
         """Take in many reports at once; bad ones are rejected one by one."""
+
+
+@runtime_checkable
+class TestPlan(Protocol):
+    """Who tests: iterates over its participants (none where the selector knows no ids)."""
+
+    @property
+    def num_participants(self) -> int:
+        """How many participants the request takes."""
+
+    @property
+    def participants(self) -> Sequence[ClientId]:
+        """Who they are."""
+
+    def __iter__(self) -> Iterator[ClientId]: ...
+
+    def __len__(self) -> int: ...
+
+
+@runtime_checkable
+class TestingSelector(Protocol):
+    """Picks the participants of federated tests."""
+
+    @property
+    def num_clients(self) -> int:
+        """Clients registered."""
+
+    def register_clients(self, client_ids: Among) -> None:
+        """Make clients known: plans then name their participants."""
+
+    def forget(self, client_ids: Among) -> int:
+        """Erase clients; returns how many were known."""
+
+    def mark_online(self, client_ids: Among | None = None) -> None:
+        """These clients (default: all) may be drawn."""
+
+    def mark_offline(self, client_ids: Among | None = None) -> None:
+        """These clients (default: all) may not be drawn until they are marked online."""
+
+    def select_by_deviation(
+        self,
+        dev_target: Any,
+        range_of_capacity: Any = None,
+        total_num_clients: int | None = None,
+        *,
+        unit: str = "samples",
+        confidence: float = 0.95,
+    ) -> TestPlan:
+        """A subset whose data is within a target of the population's: the paper's call."""
