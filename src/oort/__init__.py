@@ -26,7 +26,8 @@ from oort.errors import (
     StaleFeedbackWarning,
     UnknownClientError,
 )
-from oort.protocols import TrainingSelector
+from oort.protocols import TestingSelector, TrainingSelector
+from oort.testing import ClientResult, TakeAll, create_testing_selector
 from oort.training.meters import LossMeter, gradient_norm_utility, loss_utility
 from oort.training.selector import create_training_selector, load_selector
 from oort.training.utility import register_fairness, register_utility
@@ -48,6 +49,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ClientColumns",
     "ClientId",
+    "ClientResult",
     "ConfigError",
     "ConfigWarning",
     "DamagedFileError",
@@ -71,10 +73,13 @@ __all__ = [
     "SaveFileError",
     "Selection",
     "StaleFeedbackWarning",
+    "TakeAll",
+    "TestingSelector",
     "TrainingConfig",
     "TrainingSelector",
     "UnknownClientError",
     "UpdateResult",
+    "create_testing_selector",
     "create_training_selector",
     "gradient_norm_utility",
     "load_selector",

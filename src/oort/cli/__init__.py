@@ -2,8 +2,11 @@
 
     demo       Oort beside random selection on a generated population
     inspect    what a saved selector knows
+    plan       who should test: how many participants a request takes
+    reproduce  one table or figure of the paper, measured again
 
     falling_losses    the world that the demo plays in
+    plan_deviation    the representative kind of plan
 
 A command is a module here with ``HELP``, ``add_arguments(parser)`` and ``run(arguments) -> int``;
 it is imported when it is asked for, so that ``oort --help`` needs none of what the commands need.
@@ -22,6 +25,8 @@ import oort
 COMMANDS = {
     "demo": "Oort beside random selection on a generated population",
     "inspect": "what a saved selector knows, as a readable table",
+    "plan": "how many participants a test takes, and what they guarantee",
+    "reproduce": "a table or figure of the paper, measured again",
 }
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 PRESENT: Final = 1  #: registered and not removed
 ONLINE: Final = 2  #: may be picked
@@ -20,9 +21,20 @@ REMOVED: Final = 16  #: selected more often than ``max_participations``
 READY: Final = PRESENT | ONLINE
 
 MAX_PARTICIPATIONS_STORED: Final = 65_535
-LARGEST_STORED: Final = (
-    1e30  #: utilities and durations beyond are stored as this, so that arithmetic stays finite
-)
+#: Utilities and durations beyond are stored as this, so that arithmetic stays finite.
+LARGEST_STORED: Final = 1e30
+#: Those below are stored as 0: 4-byte floats end soon after.
+SMALLEST_STORED: Final = 1e-30
+
+
+def stored(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Utilities or durations as a column holds them: at most 1e30, and 0 below 1e-30.
+
+    >>> stored(np.array([-0.0, 1e-300, 1e300]))
+    array([0.e+00, 0.e+00, 1.e+30], dtype=float32)
+    """
+    large = np.minimum(values, LARGEST_STORED)
+    return np.where(large < SMALLEST_STORED, 0.0, large).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from oort.clients.columns import EXPLORED, LARGEST_STORED, PRESENT
+from oort.clients.columns import EXPLORED, PRESENT, stored
 from oort.clients.given import Given, numbers
 from oort.clients.id_columns import id_list
 from oort.clients.table import ClientTable
@@ -106,9 +106,8 @@ def _take_hints(
         table.num_samples[rows[take]] = samples.values[take].astype(np.uint32)
     if duration is not None:
         take = duration.there & unheard
-        expected_s = np.minimum(duration.values[take], LARGEST_STORED).astype(np.float32)
         with table.changing(_distinct(rows[take])):
-            table.duration_s[rows[take]] = expected_s
+            table.duration_s[rows[take]] = stored(duration.values[take])
 
 
 def present_rows(table: ClientTable) -> Rows:

@@ -100,5 +100,7 @@ def _buckets(values: Single) -> npt.NDArray[np.int64]:
 
 
 def _edge(bucket: int, *, upper: bool) -> float:
+    if bucket == 0:
+        return 0.0  # columns hold nothing between 0 and 1e-30
     bits = (bucket << _SHIFT) | ((1 << _SHIFT) - 1 if upper else 0)
     return float(np.array([bits], np.uint32).view(np.float32)[0])

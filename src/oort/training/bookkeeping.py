@@ -363,7 +363,7 @@ class BookkeepingSelector(ABC):
         """Reporters as something to count and index, and their rows where those were given."""
         if isinstance(client_ids, RowNumbers):
             rows = roster.checked_rows(self._table, client_ids).copy()
-            return self._table.ids.of(rows), rows
+            return _Named(self._table, rows), rows
         return plain_items(client_ids), None
 
     def _reads(self) -> str:
@@ -513,6 +513,19 @@ class BookkeepingSelector(ABC):
             f"rounds old, and whether they were counted is no longer known"
         )
         warnings.warn(message, StaleFeedbackWarning, stacklevel=3)
+
+
+class _Named(Sequence[ClientId]):
+    """The clients of rows, named when asked: only those of rejected reports are."""
+
+    def __init__(self, table: ClientTable, rows: Rows) -> None:
+        self._table, self._rows = table, rows
+
+    def __len__(self) -> int:
+        return self._rows.size
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._table.ids.of(self._rows[[place]])[0]
 
 
 def _as_config(config: TrainingConfig | Mapping[str, Any] | None) -> TrainingConfig:

@@ -31,6 +31,7 @@ _SLACK: Final = 1.00001  # scores are rounded to 4-byte floats; the bound is not
 _TINY: Final = 1e-6
 _FEWEST: Final = 8_192
 _PER_PICK: Final = 16
+_TOO_MANY: Final = 4
 _LONG: Final = 32  # rounds
 
 
@@ -120,11 +121,11 @@ class Candidates:
         self, wanted: int, share: float, now: Yardstick, score: Callable[[Rows], Single]
     ) -> tuple[Pool | None, bool]:
         """The pool, where nobody but the candidates can be in it; else whether they are stale."""
-        if self._then is None:
-            return None, True
         if self._changed:
             self._rows = _merged(self._rows, np.concatenate(self._changed))
             self._changed = []
+        if self._then is None or self._rows.size > _TOO_MANY * _how_many(wanted):
+            return None, True
         scores = score(self._rows)
         may = scores >= 0
         if np.count_nonzero(may) < wanted:
@@ -137,12 +138,17 @@ class Candidates:
     def _remember(
         self, best: Callable[[int], tuple[Rows, Single]], wanted: int, now: Yardstick
     ) -> None:
-        count = max(_FEWEST, _PER_PICK * wanted)
+        count = _how_many(wanted)
         rows, scores = best(count)
         self.full_passes += 1
         self._uses = 0
         self._rows, self._changed, self._then = rows, [], now
         self._below = -1.0 if rows.size < count else float(scores.min())
+
+
+def _how_many(wanted: int) -> int:
+    """How many candidates a full pass keeps."""
+    return max(_FEWEST, _PER_PICK * wanted)
 
 
 def _merged(rows: Rows, more: Rows) -> Rows:

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from oort.clients.columns import EXPLORED, LARGEST_STORED
+from oort.clients.columns import EXPLORED, stored
 from oort.clients.id_columns import checked_id
 from oort.clients.table import ClientTable
 from oort.errors import InvalidClientIdError
@@ -99,7 +98,7 @@ def _write(
     table.count_participations(rows[(outcome == UNUSED) & selected], -1)
     table.last_round[rows[outcome != UNUSED]] = number
 
-    duration_s = _stored(reports.duration_s[places])
+    duration_s = stored(reports.duration_s[places])
     at_least = np.where(completed, duration_s, np.fmax(table.duration_s[rows], duration_s))
     timed = ~np.isnan(duration_s)
     table.duration_s[rows[timed]] = at_least[timed]
@@ -107,7 +106,7 @@ def _write(
     num_samples = reports.num_samples[places]
     table.num_samples[rows[num_samples >= 0]] = num_samples[num_samples >= 0]
     if completed.any():
-        utility = _stored(reports.utility[places][completed])
+        utility = stored(reports.utility[places][completed])
         table.utility[rows[completed]] = utility
         table.flags[rows[completed]] |= EXPLORED
         book.unfolded.append((number, rows[completed], utility))
@@ -118,7 +117,3 @@ def _keep_sketches(table: ClientTable, rows: Rows, reports: Reports, places: Row
     if reports.sketch is not None:
         there = ~np.isnan(reports.sketch[places]).any(axis=1)
         table.sketch[rows[there]] = reports.sketch[places][there]
-
-
-def _stored(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    return np.minimum(values, LARGEST_STORED).astype(np.float32)

@@ -21,7 +21,7 @@ _FEW: Final = 4096
 
 
 class RowSet:
-    """A growing set of rows: a Python set while it is small, a mask over rows when it is not.
+    """A growing set of rows, in whatever form takes least: a set, a sorted array, a mask.
 
     >>> seen = RowSet()
     >>> seen.add(np.array([3, 5]))
@@ -31,43 +31,51 @@ class RowSet:
 
     def __init__(self) -> None:
         self._few: set[int] | None = set()
-        self._mask: Mask = np.zeros(0, np.bool_)
+        self._some: Rows = np.empty(0, np.int64)  #: ascending
+        self._many: Mask | None = None
 
     def add(self, rows: Rows) -> None:
         """Put rows in."""
-        if self._few is not None:
+        if self._few is not None and len(self._few) + rows.size <= _FEW:
             self._few.update(rows.tolist())
-            if len(self._few) <= _FEW:
-                return
-            rows = np.fromiter(self._few, np.int64, len(self._few))
-            self._few = None
+            return
+        rows = np.concatenate([self.to_rows(), rows]) if self._many is None else rows
+        self._few = None
         top = int(rows.max(initial=-1)) + 1
-        if top > self._mask.size:
-            wider = np.zeros(max(top, 2 * self._mask.size), np.bool_)
-            wider[: self._mask.size] = self._mask
-            self._mask = wider
-        self._mask[rows] = True
+        if self._many is None and 8 * rows.size < top:
+            self._some = np.unique(rows)
+            return
+        if self._many is None or top > self._many.size:
+            held = np.zeros(0, np.bool_) if self._many is None else self._many
+            self._many = np.zeros(max(top, 2 * held.size), np.bool_)
+            self._many[: held.size] = held
+        self._some = np.empty(0, np.int64)
+        self._many[rows] = True
 
     def contains(self, rows: Rows) -> Mask:
         """Which of these rows are in."""
         if self._few is not None:
             few = self._few
             return np.fromiter((row in few for row in rows.tolist()), np.bool_, rows.size)
-        inside = rows < self._mask.size
-        return inside & self._mask[np.where(inside, rows, 0)]
+        if self._many is None:
+            return np.isin(rows, self._some)
+        inside = rows < self._many.size
+        return np.asarray(inside & self._many[np.where(inside, rows, 0)])
 
     def discard(self, rows: Rows) -> None:
         """Take rows out."""
         if self._few is not None:
             self._few.difference_update(rows.tolist())
+        elif self._many is None:
+            self._some = self._some[~np.isin(self._some, rows)]
         else:
-            self._mask[rows[rows < self._mask.size]] = False
+            self._many[rows[rows < self._many.size]] = False
 
     def to_rows(self) -> Rows:
         """All rows, ascending."""
         if self._few is not None:
             return np.array(sorted(self._few), np.int64)
-        return np.flatnonzero(self._mask)
+        return self._some if self._many is None else np.flatnonzero(self._many)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,10 @@
+"""What is measured, and how.
+
+    selection    time and memory of selection, from thousands to a hundred million clients
+    published    the same beside the published Oort, from a checkout of yours
+    population   jobs to measure on, made through the public calls
+    machine      the machine that figures were taken on
+
+``make bench`` runs ``selection`` and writes ``benchmarks/results``. Times are medians of several
+runs in one process on one machine; the file names the machine. Nothing here is part of the wheel.
+"""

@@ -1,0 +1,291 @@
+"""Who tests: the selector that keeps what is known of clients and draws plans from it.
+
+``create_testing_selector()`` gives one. Each kind of request has its own modules; this one only
+knows the clients, the seed and the order of steps: request → sizes → the best of them → draw →
+plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from threading import RLock
+
+from oort.randomness import generator_for
+from oort.testing.adaptive import AdaptivePlan
+from oort.testing.arguments import number, refuse, whole
+from oort.testing.deviation import DeviationPlan
+from oort.testing.estimate import Design
+from oort.testing.request import DeviationRequest, TakeAll, deviation_request
+from oort.testing.results import checked_metric_range
+from oort.testing.roster import Roster
+from oort.testing.sizing import Sized, all_sizes, best_size
+from oort.types import Among, ClientId
+
+
+def create_testing_selector(*, seed: int = 0) -> LocalTestingSelector:
+    """A testing selector, in memory: the paper's call.
+
+    >>> plan = create_testing_selector().select_by_deviation(
+    ...     dev_target=15, range_of_capacity=300, total_num_clients=14_477)
+    >>> plan.num_participants, plan.bound
+    (703, 'serfling')
+    """
+    return LocalTestingSelector(seed=seed)
+
+
+class LocalTestingSelector:
+    """Draws test sets; may be shared among threads. Same seed and same calls, same draws."""
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self._seed = whole("seed", seed, 0)
+        self._roster = Roster()
+        self._num_draws = 0
+        self._lock = RLock()
+
+    @property
+    def num_clients(self) -> int:
+        """Clients that are registered."""
+        return len(self._roster)
+
+    def register_client(self, client_id: ClientId) -> None:
+        """Make a client known."""
+        self.register_clients([client_id])
+
+    def register_clients(self, client_ids: Among) -> None:
+        """Make clients known: plans then name their participants."""
+        with self._lock:
+            self._roster.add(client_ids)
+
+    def forget(self, client_ids: Among) -> int:
+        """Erase clients; returns how many were known."""
+        with self._lock:
+            return self._roster.remove(client_ids)
+
+    def mark_online(self, client_ids: Among | None = None) -> None:
+        """These clients (default: all) may be drawn."""
+        with self._lock:
+            self._roster.mark(client_ids, online=True)
+
+    def mark_offline(self, client_ids: Among | None = None) -> None:
+        """These clients (default: all) may not be drawn until they are marked online."""
+        with self._lock:
+            self._roster.mark(client_ids, online=False)
+
+    def select_by_deviation(
+        self,
+        dev_target: object,
+        range_of_capacity: object = None,
+        total_num_clients: int | None = None,
+        *,
+        unit: str = "samples",
+        confidence: float = 0.95,
+        bound: str = "auto",
+        categories: int | Sequence[str] | None = None,
+        mean: object = None,
+        std: object = None,
+        min_capacity: object = None,
+        expected_std: object = None,
+        mean_total: float | None = None,
+        max_total: float | None = None,
+        take_all: TakeAll | Sequence[TakeAll] = (),
+        over_commit: float = 0.0,
+        seed: int | None = None,
+    ) -> DeviationPlan:
+        """A subset whose data is within a target of the whole population's: the paper's call.
+
+        Everything from ``dev_target`` to ``max_total`` may be one number, or one per category
+        where that makes sense. The more is known, the fewer participants it takes; the bound is
+        chosen by what is given, before any data.
+
+        Args:
+            dev_target: ε, in ``unit``.
+            range_of_capacity: Largest − smallest number of samples (of a category) that one client
+                can hold.
+            total_num_clients: N; the registered clients where not given.
+            unit: "samples" (per client), "share_of_range", "share_of_mean" or "l1".
+            confidence: δ, the least probability that the target holds.
+            bound: "auto" for the smallest valid one, or one by name ("paper" for the lemma as
+                printed).
+            categories: How many (or which) categories must hold at once, where single numbers
+                stand for all.
+            mean: The population's mean per client.
+            std: The population's standard deviation.
+            min_capacity: The smallest number of samples that a client can hold; with the mean it
+                allows KL.
+            expected_std: A guess at ``std`` for planning; ``plan.confirm`` then uses the
+                participants' own.
+            mean_total: Mean samples per client over all categories, for "l1".
+            max_total: Most samples of one client over all categories, for "l1".
+            take_all: One or several ways to take the largest clients for certain.
+            over_commit: 0.3 invites 30 % more than needed.
+            seed: Of the draw; by default the selector's, moving on with every plan.
+
+        Raises:
+            InvalidArgumentError: A value is wrong; the message says which, what is allowed, and
+                what was given.
+        """
+        extra = number("over_commit", over_commit, 0, math.inf)
+        with self._lock:
+            request = deviation_request(
+                dev_target=dev_target,
+                range_of_capacity=range_of_capacity,
+                total_num_clients=self._population(total_num_clients),
+                unit=unit,
+                confidence=confidence,
+                bound=bound,
+                categories=categories,
+                mean=mean,
+                std=std,
+                min_capacity=min_capacity,
+                expected_std=expected_std,
+                mean_total=mean_total,
+                max_total=max_total,
+                take_all=take_all,
+            )
+            sizes = all_sizes(request)
+            sized = best_size(request, sizes)
+            return self._draw(request, sized, tuple(sizes), extra, seed)
+
+    def select_adaptively(
+        self,
+        half_width: float,
+        max_samples: float,
+        total_num_clients: int | None = None,
+        *,
+        confidence: float = 0.95,
+        batch_size: int = 100,
+        max_participants: int | None = None,
+        metric_range: tuple[float, float] = (0.0, 1.0),
+        seed: int | None = None,
+    ) -> AdaptivePlan:
+        """A test that recruits in batches and stops when the metric's interval is short enough.
+
+        Args:
+            half_width: Stop when the value is known to within this, in the metric's own scale.
+            max_samples: The most samples that one client reports about.
+            total_num_clients: N; the registered clients where not given.
+            confidence: The least probability that the interval holds, whenever the test stops.
+            batch_size: Participants asked at a time.
+            max_participants: Stop after as many; all clients where not given.
+            metric_range: The smallest and largest value that the metric can have for one sample.
+            seed: Of the draw; by default the selector's, moving on with every plan.
+        """
+        width = number("half_width", half_width, 0, math.inf, low_open=True)
+        level = number("confidence", confidence, 0, 1, low_open=True, high_open=True)
+        with self._lock:
+            population = whole("total_num_clients", self._population(total_num_clients), 1)
+            chosen = self._next_seed(seed)
+            return AdaptivePlan(
+                Design(
+                    num_clients=population,
+                    num_invited=0,
+                    most=number("max_samples", max_samples, 0, math.inf, low_open=True),
+                    seed=chosen[0],
+                ),
+                half_width=width,
+                confidence=level,
+                batch_size=whole("batch_size", batch_size, 1),
+                max_participants=population
+                if max_participants is None
+                else whole("max_participants", max_participants, 1),
+                metric_range=checked_metric_range(metric_range),
+                candidates=self._shuffler(chosen) if len(self._roster) else None,
+            )
+
+    def _population(self, total_num_clients: int | None) -> object:
+        """N: as told, or as registered."""
+        if total_num_clients is None:
+            if not len(self._roster):
+                refuse("total_num_clients", "given where no clients are registered", None)
+            return len(self._roster)
+        checked = whole("total_num_clients", total_num_clients, 1)
+        if checked < len(self._roster):
+            refuse(
+                "total_num_clients",
+                f"at least the {len(self._roster):,} clients registered",
+                total_num_clients,
+            )
+        return checked
+
+    def _next_seed(self, seed: int | None) -> tuple[int, int]:
+        """The seed and the number of the draw; an explicit seed always gives the same draw."""
+        if seed is not None:
+            return whole("seed", seed, 0), 0
+        self._num_draws += 1
+        return self._seed, self._num_draws
+
+    def _shuffler(self, chosen: tuple[int, int]) -> Callable[[], Iterator[ClientId]]:
+        """The clients known now, in a random order; each time, those that are online then."""
+        everybody = list(self._roster)
+        order = generator_for(*chosen, "adaptive").permutation(len(everybody))
+
+        def candidates() -> Iterator[ClientId]:
+            return (everybody[i] for i in order if self._roster.is_online(everybody[i]))
+
+        return candidates
+
+    def _draw(
+        self,
+        request: DeviationRequest,
+        sized: Sized,
+        sizes: tuple[Sized, ...],
+        extra: float,
+        seed: int | None,
+    ) -> DeviationPlan:
+        """Draw the participants of a plan, where ids are known."""
+        chosen = self._next_seed(seed)
+        stratum = () if sized.take_all is None else sized.take_all.clients
+        taken = 0 if sized.take_all is None else sized.take_all.size
+        needed = int(sized.num_participants or 0) - taken
+        invited = min(math.ceil(needed * (1.0 + extra)), request.total_num_clients - taken)
+        participants: tuple[ClientId, ...] = ()
+        notes: tuple[str, ...] = ()
+        num_invited = taken + invited
+        if len(self._roster):
+            if taken and not stratum:
+                refuse(
+                    "TakeAll.clients", "the ids of the stratum where participants are drawn", ()
+                )
+            self._roster.require(stratum)
+            named = set(stratum)
+            present = [c for c in stratum if self._roster.is_online(c)]
+            frame = [c for c in self._roster.online() if c not in named]
+            rng = generator_for(*chosen, "deviation")
+            rows = rng.choice(len(frame), size=min(invited, len(frame)), replace=False)
+            participants = (*present, *(frame[i] for i in rows))
+            num_invited = len(participants) + taken - len(present)
+            notes = _notes(
+                request, needed, len(frame) + len(present), len(frame), taken - len(present)
+            )
+        return DeviationPlan(
+            request=request,
+            sized=sized,
+            sizes=sizes,
+            participants=participants,
+            num_invited=num_invited,
+            seed=chosen[0],
+            notes=notes,
+        )
+
+
+def _notes(
+    request: DeviationRequest, needed: int, reachable: int, frame: int, absent: int
+) -> tuple[str, ...]:
+    """What the draw could not do."""
+    notes = []
+    total = request.total_num_clients
+    if reachable < total:
+        notes.append(
+            f"Drawn from the {reachable:,} of {total:,} clients that are registered and online: "
+            "the guarantee is for all clients if being online has nothing to do with their data."
+        )
+    if frame < needed:
+        notes.append(
+            f"Only {frame:,} of the {needed:,} to be drawn are online; the guarantee needs all."
+        )
+    if absent:
+        notes.append(
+            f"{absent:,} of the take-all stratum are offline: the guarantee needs them all."
+        )
+    return tuple(notes)
