@@ -22,7 +22,7 @@ _A_FEW: Final = 3
 def ask_nodes(
     grid: Grid, nodes: Sequence[Any], roster: Roster[int], config: FlowerConfig
 ) -> Iterator[tuple[ClientId, Description]]:
-    """Find out who these nodes are, enter them into the roster, and say what each told of itself."""
+    """Find out who these nodes are, enter them into the roster, and say what each told."""
     how = config.identify
     if callable(how):
         yield from _enter(roster, {n.node_id: Description(id=how(n)) for n in nodes})
@@ -58,8 +58,8 @@ def _by_name_or_question(
     silent = len(rest) - len(answers) - len(refused)
     if silent:
         LOG.warning(
-            "oort: %d nodes did not say who they are within %g s (FlowerConfig.identify_timeout_s): "
-            "left out, and asked again in the next round",
+            "oort: %d nodes did not say who they are within %g s "
+            "(FlowerConfig.identify_timeout_s): left out, and asked again in the next round",
             silent,
             config.identify_timeout_s,
         )

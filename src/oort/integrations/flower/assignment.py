@@ -29,4 +29,4 @@ def samples_to_test(config: Mapping[str, Any]) -> dict[Any, int] | None:
     True
     """
     text = config.get(KEY)
-    return None if text is None else {category: count for category, count in json.loads(text)}
+    return None if text is None else dict(json.loads(text))

@@ -1,4 +1,4 @@
-"""Flower's classic API (``flwr.server.strategy``): any strategy, with participants picked by Oort."""
+"""Flower's classic API: any ``flwr.server.strategy``, with participants picked by Oort."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, GetPropertiesIns, Parameters
 from flwr.common.typing import Scalar
@@ -32,8 +32,9 @@ from oort.integrations.flower.versions import check_version
 from oort.protocols import TestingSelector, TrainingSelector
 from oort.types import ClientId
 
+Results: TypeAlias = list[tuple[ClientProxy, FitRes]]
 Failures: TypeAlias = list[tuple[ClientProxy, FitRes] | BaseException]
-_MOST_QUESTIONS_AT_ONCE = 32
+_MOST_QUESTIONS_AT_ONCE: Final = 32
 
 
 class OortClassicStrategy(Strategy):
@@ -112,19 +113,16 @@ class OortClassicStrategy(Strategy):
         return instructions
 
     def aggregate_fit(
-        self, server_round: int, results: list[tuple[ClientProxy, FitRes]], failures: Failures
+        self, server_round: int, results: Results, failures: Failures
     ) -> tuple[Parameters | None, dict[str, Scalar]]:
         """Let your strategy combine the results, then report to the selector."""
-        mine = [(p, result) for p, result in results if isinstance(p, WatchedProxy)]
-        usable = [self._take(proxy, result) for proxy, result in mine]
-        others = [(p, result) for p, result in results if not isinstance(p, WatchedProxy)]
-        kept = [
-            (proxy.inner, result) for (proxy, result), ok in zip(mine, usable, strict=True) if ok
+        usable = [
+            (proxy, result)
+            for proxy, result in results
+            if not isinstance(proxy, WatchedProxy) or self._take(proxy, result)
         ]
-        answer = self.inner.aggregate_fit(server_round, kept + others, _real(failures))
-        cohort = self.conductor.cohort
-        if cohort is not None:
-            cohort.end("everyone" if len(kept) >= len(cohort.selection) else "timeout")
+        kept = self._fastest(usable)
+        answer = self.inner.aggregate_fit(server_round, kept, _real(failures))
         self.conductor.close_round(answer[0])
         return answer
 
@@ -179,6 +177,23 @@ class OortClassicStrategy(Strategy):
             LOG.warning("oort: client %r reported %s: dropped", proxy.client, feedback)
         cohort.amend(proxy.client, feedback)
         return usable
+
+    def _fastest(self, results: Results) -> Results:
+        """The results that make the round, under the names that the strategy knows."""
+        cohort = self.conductor.cohort
+        watched = [proxy for proxy, _ in results if isinstance(proxy, WatchedProxy)]
+        if cohort is None:
+            return results
+        cohort.end("everyone" if len(watched) >= len(cohort.selection) else "timeout")
+        first = {proxy.client for proxy in watched}
+        # Under secure aggregation clients are not asked one by one: what came is a sum already.
+        if all(proxy.was_asked for proxy in watched):
+            first &= cohort.keep_fastest()
+        return [
+            (proxy.inner if isinstance(proxy, WatchedProxy) else proxy, result)
+            for proxy, result in results
+            if not isinstance(proxy, WatchedProxy) or proxy.client in first
+        ]
 
     def _online(self, client_manager: ClientManager) -> dict[ClientId, ClientProxy]:
         """The connected clients; waits for as many as the strategy asks for."""

@@ -44,9 +44,9 @@ class ClientReport:
             report.update(losses)
         metrics = {"num-examples": len(dataset), **report.metrics()}
 
-    Works on the losses of PyTorch, TensorFlow, Keras, JAX and NumPy, on any device. A sample that is
-    seen again in a later epoch counts again towards the mean; say how many samples there are, so
-    that a client does not look larger for repeating itself.
+    Works on the losses of PyTorch, TensorFlow, Keras, JAX and NumPy, on any device. A sample that
+    is seen again in a later epoch counts again towards the mean; say how many samples there are,
+    so that a client does not look larger for repeating itself.
 
     >>> report = ClientReport()
     >>> report.update([1.0, 3.0])
@@ -97,10 +97,10 @@ class ClientReport:
 def keras_losses(model: Any, inputs: Any, targets: Any, *, batch_size: int = 32) -> Any:
     """The loss of every sample under a compiled Keras model, which ``fit`` itself does not give.
 
-        report = ClientReport()
-        report.update(keras_losses(model, x_train, y_train))
-        model.fit(x_train, y_train)
-        metrics = {"num-examples": len(x_train), **report.metrics()}
+    report = ClientReport()
+    report.update(keras_losses(model, x_train, y_train))
+    model.fit(x_train, y_train)
+    metrics = {"num-examples": len(x_train), **report.metrics()}
     """
     import keras
 
@@ -131,7 +131,7 @@ def introduce(app: ClientApp, describe: Describe | None = None) -> ClientApp:
 
 
 def describing_mod(describe: Describe | None = None) -> Mod:
-    """The same as :func:`oort_mod`, for a client that tells more of itself (see :func:`introduce`)."""
+    """As :func:`oort_mod`, for a client that tells more of itself: see :func:`introduce`."""
 
     def mod(message: Message, context: Context, call_next: CallNext) -> Message:
         if message.metadata.message_type == "get_properties":

@@ -1,4 +1,4 @@
-"""What the user's classic strategy sees of the clients: the chosen ones, each under a stop-watch."""
+"""What the user's classic strategy sees of the clients: the chosen ones, each timed."""
 
 from __future__ import annotations
 

@@ -36,16 +36,18 @@ class Cohort:
         quorum: int,
         deadline_s: float = math.inf,
         min_replies: int = 1,
+        by_duration: bool = False,
     ) -> None:
         self.selection = selection
         self.server_round = server_round
         self.ended_by: str | None = None
         self._quorum = min(quorum, len(selection))
         self._deadline_s = deadline_s
+        self._by_duration = by_duration
         self._min_replies = min(min_replies, self._quorum)
         self._waited_for: set[ClientId] = set(selection)
         self._known: dict[ClientId, Feedback] = {}
-        self._num_completed = 0
+        self._results: list[ClientId] = []
         self._changed = threading.Condition()
         self._started = time.monotonic()
         self._elapsed_s: float | None = None
@@ -53,7 +55,7 @@ class Cohort:
     @property
     def num_completed(self) -> int:
         """How many results count."""
-        return self._num_completed
+        return len(self._results)
 
     @property
     def elapsed_s(self) -> float:
@@ -73,11 +75,24 @@ class Cohort:
             if self.ended_by is not None:
                 self._settle(client, _unused(feedback.duration_s))
                 return False
-            self._settle(client, feedback)
-            self._num_completed += 1
-            if self._num_completed >= self._quorum:
+            self._results.append(client)
+            if len(self._results) >= self._quorum and not self._by_duration:
                 self._end("quorum")
+            self._settle(client, feedback)
             return True
+
+    def keep_fastest(self) -> set[ClientId]:
+        """Whose results make the round: the first by reported duration, or all that came."""
+        with self._changed:
+            if not self._by_duration:
+                return set(self._results)
+            order = sorted(self._results, key=lambda c: _seconds(self._known[c].duration_s))
+            for client in order[self._quorum :]:
+                self._known[client] = _unused(self._known[client].duration_s)
+            if len(order) >= self._quorum:
+                last = self._known[order[self._quorum - 1]]
+                self.ended_by, self._elapsed_s = "quorum", _seconds(last.duration_s)
+            return set(order[: self._quorum])
 
     def failed(self, client: ClientId, duration_s: float | None = None) -> None:
         """A client has dropped out, after so many seconds if that is known."""
@@ -90,7 +105,7 @@ class Cohort:
         with self._changed:
             if client in self._waited_for:
                 self._settle(client, _unused(None))
-                self._quorum = min(self._quorum, self._num_completed + len(self._waited_for))
+                self._quorum = min(self._quorum, len(self._results) + len(self._waited_for))
 
     def amend(self, client: ClientId, feedback: Feedback) -> None:
         """Replace what is known of a client that answered: its report came with the results."""
@@ -107,7 +122,7 @@ class Cohort:
         """Whether to stop waiting; looks at the clock."""
         with self._changed:
             late = self.elapsed_s >= self._deadline_s
-            if self.ended_by is None and late and self._num_completed >= self._min_replies:
+            if self.ended_by is None and late and len(self._results) >= self._min_replies:
                 self._end("deadline")
             return self.ended_by is not None
 
@@ -130,7 +145,7 @@ class Cohort:
             self._changed.notify_all()
 
     def outcomes(self) -> dict[ClientId, Feedback]:
-        """How it ended for everyone who was picked: those never heard of failed or were cut off."""
+        """How it ended for everyone picked: those never heard of failed or were cut off."""
         with self._changed:
             cut_off = self.ended_by == "quorum"
             rest = Feedback(
@@ -166,6 +181,10 @@ class RoundSummary:
     def clients(self, outcome: Outcome | str) -> list[ClientId]:
         """Whom it ended for in this way."""
         return [c for c, feedback in self.outcomes.items() if feedback.outcome == outcome]
+
+
+def _seconds(duration_s: float | None) -> float:
+    return math.inf if duration_s is None or math.isnan(duration_s) else duration_s
 
 
 def _unused(duration_s: float | None) -> Feedback:

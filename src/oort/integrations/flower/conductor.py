@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from oort.errors import EngineWarning
 from oort.integrations.flower.cohort import Cohort, RoundSummary
-from oort.integrations.flower.config import FlowerConfig
+from oort.integrations.flower.config import DURATION, FlowerConfig
 from oort.integrations.flower.reports import ReadReport, read_feedback
 from oort.integrations.flower.roster import Description
 from oort.protocols import TestingSelector, TestPlan, TrainingSelector
@@ -74,6 +74,7 @@ class Conductor:
             quorum=wanted,
             deadline_s=self.config.deadline_s(selection.preferred_s),
             min_replies=self.config.min_replies,
+            by_duration=self.config.first_by == DURATION,
         )
         self.cohort = cohort if len(selection) else None
         return cohort
@@ -102,7 +103,7 @@ class Conductor:
         return read
 
     def is_usable(self, feedback: Feedback) -> bool:
-        """Whether a result may go to the strategy: always, unless bad reports are to be dropped."""
+        """Whether a result may go to the strategy: always, unless bad ones are to be dropped."""
         if not self.config.drop_bad_replies:
             return True
         values = (feedback.utility, feedback.mean_squared_loss)
@@ -199,7 +200,8 @@ def assignment_of(plan: TestPlan) -> Mapping[ClientId, Mapping[Any, int]]:
 def _in_words(summary: RoundSummary) -> str:
     counts = {o: len(summary.clients(o)) for o in Outcome}
     return (
-        f"round {summary.round_number} ended by {summary.ended_by} after {summary.elapsed_s:.1f} s: "
-        f"{counts[Outcome.COMPLETED]} completed, {counts[Outcome.FAILED]} failed, "
-        f"{counts[Outcome.UNUSED]} cut off (preferred duration {summary.selection.preferred_s:.1f} s)"
+        f"round {summary.round_number} ended by {summary.ended_by} after "
+        f"{summary.elapsed_s:.1f} s: {counts[Outcome.COMPLETED]} completed, "
+        f"{counts[Outcome.FAILED]} failed, {counts[Outcome.UNUSED]} cut off "
+        f"(preferred duration {summary.selection.preferred_s:.1f} s)"
     )

@@ -11,10 +11,12 @@ from oort.errors import ConfigError, require
 from oort.types import ClientId
 
 PACER: Final = "pacer"
+ARRIVAL: Final = "arrival"
+DURATION: Final = "duration"
 IDENTITIES: Final = ("auto", "name", "partition-id", "node-id")
 
 Identify: TypeAlias = Callable[[Any], ClientId | None]
-"""Who a node is: takes Flower's ``NodeInfo`` (classic API: ``ClientProxy``), gives an id or None."""
+"""Who a node is: takes Flower's ``NodeInfo`` (classic: ``ClientProxy``), gives an id or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,13 @@ class FlowerConfig:
         default=1.3,
         metadata={"doc": "how many are asked for each result that is needed: first K of 1.3 K"},
     )
+    first_by: str = field(
+        default=ARRIVAL,
+        metadata={
+            "doc": 'who is first: by "arrival" of the result; or by the "duration" that clients '
+            "report, for simulations in which time is simulated too (everyone is waited for)"
+        },
+    )
     deadline: float | str | None = field(
         default=None,
         metadata={
@@ -50,8 +59,8 @@ class FlowerConfig:
     grace_s: float = field(
         default=0.0,
         metadata={
-            "doc": "seconds added to the pacer's deadline for what clients do not measure: transport "
-            "and queueing"
+            "doc": "seconds added to the pacer's deadline for what clients do not measure: "
+            "transport and queueing"
         },
     )
     min_replies: int = field(
@@ -61,8 +70,8 @@ class FlowerConfig:
     node_wait_s: float = field(
         default=600.0,
         metadata={
-            "doc": "how long to wait for the strategy's minimum of connected nodes; then the round "
-            "starts with those there are, or, with none, the job ends with an error"
+            "doc": "how long to wait for the strategy's minimum of connected nodes; then the "
+            "round starts with those there are, or, with none, the job ends with an error"
         },
     )
     reply_timeout_s: float = field(
@@ -108,6 +117,8 @@ class FlowerConfig:
             "a finite number, 1 or more",
             self.over_commit,
         )
+        either = (ARRIVAL, DURATION)
+        _require(self.first_by in either, "first_by", "'arrival' or 'duration'", self.first_by)
         _require(
             self.deadline in (None, PACER) or _is_above_0(self.deadline),
             "deadline",

@@ -1,4 +1,4 @@
-"""What the user's strategy sees of the grid: the chosen nodes only, and replies up to the quorum."""
+"""What the user's strategy sees of the grid: the chosen nodes, and replies up to the quorum."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def collect(
     is_over: Callable[[], bool] = lambda: False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Send messages and hand each node's reply over as it comes, until all are there or it is over.
+    """Send messages and hand each node's reply over as it comes, until all are there or it ends.
 
     A node is whoever the message was for: an error reply may come without its sender. A second
     reply to a message, or a reply to one that was not sent here, is dropped.
@@ -135,7 +135,7 @@ def collect(
     pause_s = _FIRST_PAUSE_S
     while waiting and not is_over() and time.monotonic() < end:
         replies = list(grid.pull_messages(set(waiting)))
-        for reply in replies:
+        for reply in sorted(replies, key=lambda reply: reply.metadata.created_at):
             sent = waiting.pop(reply.metadata.reply_to_message_id, None)
             if sent is None:
                 LOG.warning(
@@ -151,7 +151,7 @@ def collect(
 
 def _push(grid: Grid, messages: list[Message]) -> dict[str, int]:
     """Send messages; gives which node each message id went to."""
-    ids = list(grid.push_messages(messages))
+    ids: list[str | None] = list(grid.push_messages(messages))
     sent = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
     if all(i in sent for i in ids if i):
         return {i: sent[i] for i in ids if i}

@@ -70,7 +70,7 @@ def wanted(strategy: Any, names: Names, num_online: int) -> int:
 
 @contextmanager
 def choosing_is_done(strategy: Any, names: Names) -> Iterator[None]:
-    """While inside, the strategy takes every node that it is shown, instead of sampling or waiting."""
+    """While inside, the strategy takes every node that it is shown: no sampling, no waiting."""
     relaxed = {names.fraction: 1.0, names.minimum: 1, names.available: 1}
     kept = [
         (layer, name, vars(layer)[name])

@@ -1,4 +1,4 @@
-"""Flower's message API (``flwr.serverapp.strategy``): any strategy, with participants picked by Oort."""
+"""Flower's message API: any ``flwr.serverapp.strategy``, with participants picked by Oort."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from flwr.serverapp.strategy.result import Result
 from oort.errors import InvalidArgumentError, WaitTimeoutError
 from oort.integrations.flower import inner
 from oort.integrations.flower.asking import ask_nodes
+from oort.integrations.flower.assignment import told
 from oort.integrations.flower.cohort import Cohort
 from oort.integrations.flower.conductor import (
     LOG,
@@ -27,7 +28,6 @@ from oort.integrations.flower.config import FlowerConfig
 from oort.integrations.flower.gridview import GridView, collect, nodes_of
 from oort.integrations.flower.reports import ReadReport, merged, strip
 from oort.integrations.flower.roster import Roster
-from oort.integrations.flower.assignment import told
 from oort.integrations.flower.versions import check_version
 from oort.protocols import TestingSelector, TestPlan, TrainingSelector
 from oort.types import ClientId
@@ -49,8 +49,8 @@ class OortStrategy(Strategy):
         config: How rounds are run; a dict works too.
         tester: Any testing selector, for evaluation rounds.
         test: What to ask of it each time: ``lambda tester: tester.select_by_deviation(...)``.
-        after_round: Called with a :class:`RoundSummary` once a round is reported: the place to save
-            the model, and a selector that is not durable.
+        after_round: Called with a :class:`RoundSummary` once a round is reported: the place to
+            save the model, and a selector that is not durable.
         read_report: How to read a client's metrics, where they are your own.
 
     Raises:
@@ -71,8 +71,9 @@ class OortStrategy(Strategy):
         check_version()
         if not isinstance(strategy, Strategy):
             message = (
-                "strategy must be one of the message API, flwr.serverapp.strategy (for the classic "
-                f"API, flwr.server.strategy, use OortClassicStrategy); got {strategy!r:.80}"
+                "strategy must be one of the message API, flwr.serverapp.strategy (for the "
+                "classic API, flwr.server.strategy, use OortClassicStrategy); got "
+                f"{strategy!r:.80}"
             )
             raise InvalidArgumentError(message)
         self.inner = strategy
@@ -127,7 +128,9 @@ class OortStrategy(Strategy):
             view.show([], None)
             return []
         nodes = {online[client]: client for client in cohort.selection}
-        view.show(list(nodes), lambda sent, timeout: self._train(view, cohort, nodes, sent, timeout))
+        view.show(
+            list(nodes), lambda sent, timeout: self._train(view, cohort, nodes, sent, timeout)
+        )
         with inner.choosing_is_done(self.inner, inner.MESSAGE_API):
             return self._configure("train", server_round, arrays, config, view)
 
@@ -171,7 +174,9 @@ class OortStrategy(Strategy):
     def summary(self) -> None:
         """Log what is done, then your strategy's own summary."""
         wanted = self.config.num_participants or "as the strategy asks"
-        LOG.info("\t├──> Oort: participants (%s), over-commit (%s)", wanted, self.config.over_commit)
+        LOG.info(
+            "\t├──> Oort: participants (%s), over-commit (%s)", wanted, self.config.over_commit
+        )
         self.inner.summary()
 
     # How it is done
@@ -231,21 +236,23 @@ class OortStrategy(Strategy):
             cohort.not_sent(nodes[node])
         for message in messages:
             message.metadata.group_id = message.metadata.group_id or str(cohort.server_round)
-        results: list[Message] = []
+        results: dict[int, Message] = {}
         errors: list[Message] = []
         cohort.begin()
 
         def take(node: int, reply: Message) -> None:
             client = nodes.get(node)
-            if reply.has_error() or client is None:
-                (errors if reply.has_error() else results).append(reply)
+            if reply.has_error():
+                errors.append(reply)
                 if client is not None:
                     cohort.failed(client)
+            elif client is None:
+                results[node] = reply
             elif reply.metadata.group_id not in ("", messages[0].metadata.group_id):
                 LOG.warning("oort: client %r answered for another round: dropped", client)
                 cohort.failed(client)
             elif self._counts(cohort, client, reply):
-                results.append(reply)
+                results[node] = reply
 
         collect(
             view.inner,
@@ -256,8 +263,12 @@ class OortStrategy(Strategy):
             sleep=cohort.wait,
         )
         cohort.end("timeout")
+        kept = cohort.keep_fastest()
+        first = [
+            reply for node, reply in results.items() if nodes.get(node, None) in {*kept, None}
+        ]
         # Errors that others made up for are not the strategy's business: some give up on any.
-        return results if cohort.ended_by == "quorum" else results + errors
+        return first if cohort.ended_by == "quorum" else first + errors
 
     def _counts(self, cohort: Cohort, client: ClientId, reply: Message) -> bool:
         """Take in one result; whether the strategy may see it."""
@@ -273,7 +284,9 @@ class OortStrategy(Strategy):
             return False
         return cohort.completed(client, feedback)
 
-    def _test(self, view: GridView, messages: list[Message], timeout: float | None) -> list[Message]:
+    def _test(
+        self, view: GridView, messages: list[Message], timeout: float | None
+    ) -> list[Message]:
         """Send an evaluation round's messages and wait for all."""
         replies: list[Message] = []
         limit = inner.finite_timeout(timeout, self.config.reply_timeout_s)
@@ -293,9 +306,7 @@ def _view(grid: Grid) -> GridView:
     raise InvalidArgumentError(message)
 
 
-def _with_assignment(
-    message: Message, nodes: Mapping[int, ClientId], plan: TestPlan
-) -> Message:
+def _with_assignment(message: Message, nodes: Mapping[int, ClientId], plan: TestPlan) -> Message:
     """Tell one client how many samples of which category to test on, in the config it gets."""
     samples = assignment_of(plan).get(nodes[message.metadata.dst_node_id])
     if samples is None:
@@ -311,7 +322,7 @@ def _with_assignment(
 @contextmanager
 def _standing_in(strategy: Strategy, hooks: OortStrategy) -> Iterator[None]:
     """While inside, a strategy that has a ``start`` of its own calls our hooks from it."""
-    kept = {name: vars(strategy)[name] for name in _HOOKS if name in vars(strategy)}
+    kept: dict[str, Any] = {n: vars(strategy)[n] for n in _HOOKS if n in vars(strategy)}
     for name in _HOOKS:
         setattr(strategy, name, getattr(hooks, name))
     try:

@@ -1,8 +1,8 @@
 """What a client says beside its update: written by the helper on it, read and removed here.
 
-Both of Flower's APIs carry a client's metrics as numbers under names. Ours start with ``oort-`` and
-are taken out before the user's strategy sees them, so that its averages stay what they were, and
-so that clients with and without the helper can take part in one job.
+Both of Flower's APIs carry a client's metrics as numbers under names. Ours start with ``oort-``
+and are taken out before the user's strategy sees them, so that its averages stay what they were,
+and so that clients with and without the helper can take part in one job.
 """
 
 from __future__ import annotations

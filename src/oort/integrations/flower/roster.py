@@ -52,10 +52,10 @@ class Description:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Description:
-        """What was sent; a client that answers with its ``partition-id`` alone is understood too."""
+        """What was sent; a client that answers with its ``partition-id`` alone is fine too."""
         info = json.loads(values.get(_INFO, "{}"))
         if "samples" in info:
-            info["samples"] = {category: count for category, count in info["samples"]}
+            info["samples"] = dict(info["samples"])
         return cls(
             id=values.get(ID, values.get(PARTITION)),
             num_samples=values.get(_NUM_SAMPLES),
@@ -120,8 +120,8 @@ class Roster(Generic[Node]):
     def _warn_twice(self, client: ClientId) -> None:
         self._warn(
             f"twice {client!r}",
-            f"two connected nodes say that they are client {client!r}: the newer one is used. Give "
-            "each its own partition-id (--node-config 'partition-id=...') or its own name",
+            f"two connected nodes say that they are client {client!r}: the newer one is used. "
+            "Give each its own partition-id (--node-config 'partition-id=...') or its own name",
         )
 
     def _warn(self, what: str, message: str) -> None:
