@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -114,7 +115,8 @@ class Fleet:
     def _handle(self, node: int, message: Message) -> None:
         self.handled.append((self.partition_of[node], message.metadata.message_type))
         try:
-            reply = self.app(message, self.contexts[node])
+            # A real transport serialises: what a client does to its message is its own business.
+            reply = self.app(deepcopy(message), self.contexts[node])
         except Exception as error:
             reply = Message(Error(code=2, reason=str(error)), reply_to=message)
         reply.metadata.__dict__["_message_id"] = str(uuid4())
