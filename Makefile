@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV   := .venv
 OLDEST := .venv-oldest
+PYSYFT := .venv-pysyft
 BIN    := $(VENV)/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest check format docs bench clean
+.PHONY: help demo test test-oldest test-pysyft check format docs bench clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -20,6 +21,9 @@ test: $(VENV)/.test test-oldest  ## every test, on the newest and on the oldest 
 
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -m pytest -n $(WORKERS) -m "not slow" tests src README.md CONTRIBUTING.md docs
+
+test-pysyft: $(PYSYFT)/.test  ## the PySyft adapter, which needs another version of Flower than the rest
+	$(PYSYFT)/bin/python -m pytest -n $(WORKERS) tests/integrations/pysyft tests/integrations/flower/test_rounds.py
 
 check: $(VENV)/.check  ## lint, types, layers, dependencies
 	$(BIN)/ruff format --check .
@@ -40,7 +44,7 @@ bench: $(VENV)/.demo  ## measure, and write benchmarks/results
 	$(BIN)/python -m benchmarks
 
 clean:  ## forget everything that was built
-	rm -rf $(VENV) $(OLDEST) build dist docs/_build docs/_generated oort-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(PYSYFT) build dist docs/_build docs/_generated oort-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -69,4 +73,11 @@ $(OLDEST)/.test: pyproject.toml
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(OLDEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(OLDEST)/bin/python -m pip install --quiet \
 	    numpy==1.25.0 scipy==1.9.3 pytest pytest-xdist hypothesis sybil -e .
+	@touch $@
+
+$(PYSYFT)/.test: pyproject.toml
+	$(PYTHON) -m venv $(PYSYFT)
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(PYSYFT)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(PYSYFT)/bin/python -m pip install --quiet \
+	    pytest pytest-xdist hypothesis sybil -e '.[pysyft]'
 	@touch $@

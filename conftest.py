@@ -32,6 +32,7 @@ _EXTRAS = {
     "numba": ["src/oort/kernels/compiled.py"],
     "rich": ["src/oort/cli", "tests/cli"],
     "matplotlib": ["src/oort/plots", "tests/plots", "tests/cli"],
+    "syft_flwr": ["tests/integrations/pysyft/app/*"],
     "flwr": ["src/oort/integrations/*", "tests/integrations/*", "docs/flower.md"],
 }
 for _package, _folders in _EXTRAS.items():

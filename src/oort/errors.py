@@ -16,8 +16,8 @@
     OortWarning (UserWarning)
     ├── StaleFeedbackWarning                   a report that came too late to be used
     ├── ConfigWarning                          settings that will not do what they promise
-    ├── EngineWarning                          an engine, or its clients, that we were not tested with
-    └── PrivacyWarning                         a privacy promise that guided selection does not keep
+    ├── EngineWarning                          an engine, or clients, that do not do their part
+    └── PrivacyWarning                         a promise that guided selection does not keep
 
 Each inherits a builtin too, so that ``except ValueError`` works as everywhere else. Messages have
 one shape: what is wrong, what it must be, what was given.
@@ -72,7 +72,7 @@ class NewerFileError(SaveFileError):
 
 
 class WaitTimeoutError(OortError, TimeoutError):
-    """Waited for an engine's clients in vain; the message says for whom, how long, and what to do."""
+    """Waited for an engine's clients in vain; the message says how long, and what to do."""
 
 
 class MissingExtraError(OortError, ImportError):

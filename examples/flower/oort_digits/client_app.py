@@ -35,7 +35,7 @@ def train(message: Message, context: Context) -> Message:
         for rows in np.array_split(np.arange(len(labels)), max(1, len(labels) // 8)):
             losses = task.step(model, images[rows], labels[rows], float(rate))
             report.update(losses)  # ... batch by batch
-    # The device is simulated, so its time is too. On a real one leave duration_s out: it is measured.
+    # The device is simulated, and so is its time. On a real one, leave duration_s out.
     seconds = epochs * len(labels) * task.seconds_per_sample(client) + 2.0
     metrics = {
         "num-examples": len(labels),

@@ -1,8 +1,8 @@
-"""Flower's own link state and grid in this process, with clients in threads: the engine without Ray.
+"""Flower's own link state and grid in this process, clients in threads: the engine without Ray.
 
-A message goes through the code that a SuperLink runs (``InMemoryLinkState``, ``InMemoryGrid``), and
-a client app handles it as on a SuperNode. What a test adds is bad luck: a client that is slow, dead,
-or answers twice.
+A message goes through the code that a SuperLink runs (``InMemoryLinkState``, ``InMemoryGrid``),
+and a client app handles it as on a SuperNode. What a test adds is bad luck: a client that is slow,
+dead, or answers twice.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ from flwr.superlink.grid import InMemoryGrid
 from oort.integrations.flower import ClientReport, introduce
 
 Train = Callable[[int, Message], tuple[list[np.ndarray], dict[str, float]]]
+
+
+class BrokenError(RuntimeError):
+    """What a client with bad luck raises."""
 
 
 @dataclass
@@ -124,7 +128,7 @@ class Fleet:
 
 
 def usual(partition: int, message: Message) -> tuple[list[np.ndarray], dict[str, float]]:
-    """Moves the model by the partition's number; reports a loss and a duration that depend on it."""
+    """Moves the model by the partition's number; loss and duration depend on it too."""
     report = ClientReport()
     report.update(np.full(10 + partition, 1.0 + partition))
     arrays = [a + partition for a in message.content["arrays"].to_numpy_ndarrays()]  # type: ignore[union-attr]
@@ -147,7 +151,7 @@ def client_app(
     @app.train()
     def do_train(message: Message, context: Context) -> Message:
         arrays, metrics = train(int(context.node_config["partition-id"]), message)
-        content = RecordDict({"arrays": ArrayRecord(arrays), "metrics": MetricRecord(metrics)})
+        content = RecordDict({"arrays": ArrayRecord(arrays), "metrics": MetricRecord({**metrics})})
         return Message(content, reply_to=message)
 
     @app.evaluate()
@@ -155,7 +159,7 @@ def client_app(
         partition = int(context.node_config["partition-id"])
         metrics = {"num-examples": 1.0}
         metrics |= evaluate(partition, message) if evaluate else {"accuracy": 0.5}
-        return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
+        return Message(RecordDict({"metrics": MetricRecord({**metrics})}), reply_to=message)
 
     return app
 

@@ -90,9 +90,7 @@ class SuperLink:
 
     def start(self, num_nodes: int) -> None:
         address = f"127.0.0.1:{self.port}"
-        self._run(
-            "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port)
-        )
+        self._run("superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port))
         wait_until(lambda: is_open(self.port), "the SuperLink listens", self.folder)
         for partition in range(num_nodes):
             config = f"partition-id={partition} num-partitions={num_nodes}"
@@ -139,7 +137,8 @@ def wait_until(holds: Callable[[], bool], what: str, folder: Path) -> None:
                 f"== {log.name}\n{log.read_text(errors='replace')[-3000:]}"
                 for log in folder.glob("*.log")
             )
-            raise AssertionError(f"waited {PATIENCE_S:g} s until {what}\n{logs}")
+            msg = f"waited {PATIENCE_S:g} s until {what}\n{logs}"
+            raise AssertionError(msg)
         time.sleep(0.2)
 
 

@@ -29,7 +29,7 @@ from oort.integrations.flower import (
     samples_to_test,
 )
 
-from .fleet import Fleet, fleet
+from .fleet import BrokenError, Fleet, fleet
 from .test_message import CategoryPlan
 
 START = ndarrays_to_parameters([np.zeros(3), np.ones((2, 2))])
@@ -44,7 +44,7 @@ class Phone(NumPyClient):
 
     def fit(self, parameters: Any, config: Any) -> Any:
         if self.partition in self.luck.get("broken", ()):
-            raise RuntimeError("no battery")
+            raise BrokenError
         if self.partition in self.luck.get("slow", ()):
             time.sleep(60.0)
         report = ClientReport()
@@ -101,7 +101,7 @@ def test_who_trains_is_who_the_selector_picked_and_their_reports_reach_it() -> N
         asked = [partition for partition, kind in running.handled if kind == "train"]
     picked = [client for summary in job.rounds for client in summary.selection]
     assert sorted(asked) == sorted(picked)
-    first = job.rounds[0].selection.participants
+    first: list[Any] = list(job.rounds[0].selection)
     known = job.selector.columns(first)
     assert known.utility.tolist() == [(10 + p) * (1.0 + p) for p in first]
     assert known.duration_s.tolist() == [1.0 + p for p in first]

@@ -24,7 +24,7 @@ from oort.integrations.flower import (
     samples_to_test,
 )
 
-from .fleet import Fleet, client_app, fleet, usual
+from .fleet import BrokenError, Fleet, client_app, fleet, usual
 
 START = [np.zeros(3), np.ones((2, 2))]
 
@@ -262,7 +262,7 @@ def test_those_who_did_not_answer_by_the_timeout_failed() -> None:
 def test_a_client_that_raises_is_made_up_for_by_another() -> None:
     def broken(partition: int, message: Message) -> tuple[list[np.ndarray], dict[str, float]]:
         if partition == 0:
-            raise RuntimeError("no battery")
+            raise BrokenError
         return usual(partition, message)
 
     with fleet(4, client_app(broken)) as phones:
@@ -448,12 +448,13 @@ def test_ids_can_be_the_users_own() -> None:
 
 def test_a_node_that_joins_in_mid_job_takes_part() -> None:
     with fleet(2) as phones:
-        job = Job(
-            FedAvg(fraction_evaluate=0.0),
-            config={"over_commit": 1.0},
-        )
-        keep = job.rounds.append
-        job.strategy.conductor._after_round = lambda s: (keep(s), phones.connect(len(job.rounds) + 1))  # type: ignore[assignment,func-returns-value]
+        job = Job(FedAvg(fraction_evaluate=0.0), config={"over_commit": 1.0})
+
+        def connect_another(summary: RoundSummary) -> None:
+            job.rounds.append(summary)
+            phones.connect(len(job.rounds) + 1)
+
+        job.strategy.conductor._after_round = connect_another
         job.run(phones, num_rounds=3)
     assert [len(s.selection) for s in job.rounds] == [2, 3, 4]
 
@@ -509,7 +510,7 @@ def test_clients_are_told_how_many_samples_of_which_category_to_test_on() -> Non
     told: dict[int, Any] = {}
 
     def evaluate(partition: int, message: Message) -> dict[str, float]:
-        told[partition] = samples_to_test(message.content["config"])  # type: ignore[arg-type]
+        told[partition] = samples_to_test(message.content.config_records["config"])
         return {"accuracy": 1.0}
 
     assignment = {2: {"cat": 5}, 4: {"cat": 1, "dog": 7}}
@@ -571,7 +572,7 @@ def test_an_accountant_without_amplification_is_not_warned_of_but_forbids_over_c
 def test_a_private_strategy_gets_exactly_as_many_results_as_it_was_set_up_for() -> None:
     def broken(partition: int, message: Message) -> tuple[list[np.ndarray], dict[str, float]]:
         if partition == 0:
-            raise RuntimeError("no battery")
+            raise BrokenError
         return usual(partition, message)
 
     with fleet(8, client_app(broken)) as phones:
