@@ -29,14 +29,19 @@ def train(message: Message, context: Context) -> Message:
     """Train on the local images."""
     client, images, labels = local_data(context)
     model = message.content["arrays"].to_numpy_ndarrays()
-    epochs, rate = int(context.run_config["local-epochs"]), context.run_config["learning-rate"]
-    report = ClientReport(num_samples=len(labels))  # for Oort: the losses of all samples ...
-    for _ in range(epochs):
-        for rows in np.array_split(np.arange(len(labels)), max(1, len(labels) // 8)):
-            losses = task.step(model, images[rows], labels[rows], float(rate))
-            report.update(losses)  # ... batch by batch
+    steps, rate = (
+        int(context.run_config["local-steps"]),
+        float(context.run_config["learning-rate"]),
+    )
+    batch_size = int(context.run_config["batch-size"])
+    rng = np.random.default_rng([client, int(message.content["config"]["server-round"])])
+    report = ClientReport(num_samples=len(labels))  # for Oort: the loss of every sample ...
+    for _ in range(steps):
+        rows = rng.choice(len(labels), size=min(batch_size, len(labels)), replace=False)
+        losses = task.step(model, images[rows], labels[rows], rate)
+        report.update(losses)  # ... batch by batch
     # The device is simulated, and so is its time. On a real one, leave duration_s out.
-    seconds = epochs * len(labels) * task.seconds_per_sample(client) + 2.0
+    seconds = steps * batch_size * task.seconds_per_sample(client) + 2.0
     metrics = {
         "num-examples": len(labels),
         "train_loss": float(np.mean(losses)),

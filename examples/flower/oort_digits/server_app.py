@@ -27,10 +27,10 @@ def main(grid: Grid, context: Context) -> None:
         run.start(grid)
     target = float(context.run_config["target-accuracy"])
     print(f"\n{'selector':<10}{'rounds to':>12}{'simulated':>12}{'final':>10}")
-    print(f"{'':<10}{f'{target:.0%}':>12}{'hours':>12}{'accuracy':>10}")
+    print(f"{'':<10}{f'{target:.0%}':>12}{'minutes':>12}{'accuracy':>10}")
     for run in runs:
         place = next((i for i, a in enumerate(run.accuracies) if a >= target), None)
-        when = "never" if place is None else f"{run.clock_s[place] / 3600:.2f}"
+        when = "never" if place is None else f"{run.clock_s[place] / 60:.0f}"
         print(f"{run.name:<10}{place or '–':>12}{when:>12}{run.accuracies[-1]:>10.1%}")
 
 
@@ -100,7 +100,11 @@ class Run:
 
     def load_selector(self) -> oort.TrainingSelector:
         """The selector of a killed run, or a new one."""
-        settings = oort.TrainingConfig(seed=int(self.context.run_config["seed"]))
+        preferred_s = float(self.context.run_config["preferred-duration"]) or None
+        settings = oort.TrainingConfig(
+            seed=int(self.context.run_config["seed"]),
+            pacer=oort.PacerConfig(preferred_s=preferred_s),
+        )
         if self.folder is not None and (self.folder / "selector.oort").exists():
             return oort.load_selector(self.folder / "selector.oort")
         if self.name == "random":

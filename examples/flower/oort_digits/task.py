@@ -30,21 +30,18 @@ def test_set() -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def partition(client: int, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
-    """What one client holds: mostly one digit, and far more on some clients than on others."""
+    """What one client holds: images of two digits, and far more of them on some than on others."""
     images, labels = images_and_labels()
-    images, labels = images[NUM_TEST:], labels[NUM_TEST:]
-    holders = [c for c in range(num_clients) if c % 10 == client % 10]
-    shares = np.array([1.0 / (1 + c // 10) for c in holders])
-    ends = np.round(np.cumsum(shares) / shares.sum() * np.sum(labels == client % 10)).astype(int)
-    place = holders.index(client)
-    mine = np.flatnonzero(labels == client % 10)[ends[place] - _width(ends, place) : ends[place]]
-    stray = np.random.default_rng(client).choice(len(labels), size=2, replace=False)
-    rows = np.concatenate([mine, stray])
+    rng = np.random.default_rng([client, num_clients])
+    digits = rng.choice(10, size=2, replace=False)
+    mine = np.flatnonzero(np.isin(labels[NUM_TEST:], digits)) + NUM_TEST
+    size = int(np.clip(rng.lognormal(mean=2.5, sigma=1.0), 5, len(mine)))
+    rows = rng.choice(mine, size=size, replace=False)  # clients' images overlap: there are few
     return images[rows], labels[rows]
 
 
 def seconds_per_sample(client: int) -> float:
-    """How slow the client's (simulated) device is: the slowest are some fifty times slower."""
+    """How slow the client's (simulated) device is: the slowest are a hundred times slower."""
     return float(np.random.default_rng(1000 + client).lognormal(mean=-1.0, sigma=1.0))
 
 
@@ -89,7 +86,3 @@ def _forward(model: Arrays, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     scores = hidden @ model[2] + model[3]
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return hidden, powers / powers.sum(axis=1, keepdims=True)
-
-
-def _width(ends: np.ndarray, place: int) -> int:
-    return int(ends[place] - (ends[place - 1] if place else 0))
