@@ -34,6 +34,7 @@ _EXTRAS = {
     "matplotlib": ["src/oort/plots", "tests/plots", "tests/cli"],
     "syft_flwr": ["tests/integrations/pysyft/app/*"],
     "flwr": ["src/oort/integrations/*", "tests/integrations/*", "docs/flower.md"],
+    "torch": ["src/oort/simulation/learners/models.py"],
 }
 for _package, _folders in _EXTRAS.items():
     if find_spec(_package) is None:

@@ -1,6 +1,7 @@
 """The paper's tables and figures, measured again: ``oort reproduce NAME``.
 
     deviation    Fig. 4a and 17: participants for a representative test set, and what draws do
+    heterogeneity    Fig. 1, 2, Table 1: how clients differ
 
 Each folder has ``HELP``, ``add_arguments(parser)`` and ``run(arguments) -> int``, and writes its
 numbers to ``results/`` beside it. Real data comes from the folder that ``OORT_DATA`` names.

@@ -11,7 +11,8 @@
     │   ├── DamagedFileError                   bytes are missing or changed
     │   └── NewerFileError                     written by a newer version
     ├── WaitTimeoutError (TimeoutError)        waited for an engine's clients in vain
-    └── MissingExtraError (ImportError)        an optional dependency is not installed
+    ├── MissingExtraError (ImportError)        an optional dependency is not installed
+    └── MissingDataError (FileNotFoundError)   a dataset's files are not there
 
     OortWarning (UserWarning)
     ├── StaleFeedbackWarning                   a report that came too late to be used
@@ -77,6 +78,10 @@ class WaitTimeoutError(OortError, TimeoutError):
 
 class MissingExtraError(OortError, ImportError):
     """An optional dependency is not installed; the message holds the pip line that cures it."""
+
+
+class MissingDataError(OortError, FileNotFoundError):
+    """A dataset's files are not there; the message says how to get them."""
 
 
 class OortWarning(UserWarning):

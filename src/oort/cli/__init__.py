@@ -1,11 +1,13 @@
 """The command line: ``oort COMMAND``.
 
-    demo       Oort beside random selection on a generated population
+    demo       a real model across simulated phones, Oort beside random selection
+    simulate   an experiment from a TOML file
+    report     pictures of runs and a page that opens offline
     inspect    what a saved selector knows
     plan       who should test: how many participants a request takes
     reproduce  one table or figure of the paper, measured again
 
-    falling_losses    the world that the demo plays in
+    watching   what long commands share: progress bars, a Ctrl-C that stops at a good place
     plan_deviation    the representative kind of plan
 
 A command is a module here with ``HELP``, ``add_arguments(parser)`` and ``run(arguments) -> int``;
@@ -23,7 +25,9 @@ from typing import Any
 import oort
 
 COMMANDS = {
-    "demo": "Oort beside random selection on a generated population",
+    "demo": "a real model across simulated phones, Oort beside random selection",
+    "simulate": "an experiment from a TOML file, into a folder that it can go on from",
+    "report": "pictures of runs, and a page that opens offline",
     "inspect": "what a saved selector knows, as a readable table",
     "plan": "how many participants a test takes, and what they guarantee",
     "reproduce": "a table or figure of the paper, measured again",

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from oort.clients import hashing
 from oort.clients.id_columns import GONE, INT, TEXT, Bytes, IdColumn, Numbers, id_at
+from oort.errors import DamagedFileError
 from oort.types import ClientId, Mask, Rows
 
 _EMPTY: Final = -1
@@ -111,7 +112,7 @@ class HashedIds:
         """The index over all ids of a column, row by row; those of kind ``GONE`` stay empty.
 
         Raises:
-            ValueError: An id stands in two rows.
+            DamagedFileError: An id stands in two rows.
         """
         index = cls()
         index._store(ids, ids.key)
@@ -122,8 +123,8 @@ class HashedIds:
         index._first = None
         present = np.flatnonzero(ids.kind != GONE)
         if ids.has_equal_keys and not np.array_equal(index.find(ids)[present], present):
-            message = "an id stands in two rows"
-            raise ValueError(message)
+            message = "the saved ids are damaged: an id stands in two rows"
+            raise DamagedFileError(message)
         return index
 
     # Consecutive integers

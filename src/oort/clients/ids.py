@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from oort.clients.hashed_ids import HashedIds
-from oort.clients.id_columns import GONE, IdColumn, id_at, id_column, id_list
+from oort.clients.id_columns import GONE, TEXT, IdColumn, id_at, id_column, id_list
+from oort.errors import DamagedFileError
+from oort.savefile import column
 from oort.types import ClientId, Mask, Rows
 
 _FEW: Final = 32_768
@@ -50,10 +52,10 @@ class ClientIds:
         if self._few is not None:
             if len(self) + _length(ids) <= _FEW:
                 return self._few.add(id_list(ids))
-            column = id_column(ids)
+            more = id_column(ids)
             self._many = HashedIds.from_column(self._few.column())
             self._few = None
-            return self._add_column(column)
+            return self._add_column(more)
         return self._add_column(id_column(ids))
 
     def of(self, rows: Rows) -> list[ClientId]:
@@ -76,12 +78,12 @@ class ClientIds:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything, as arrays for a file: kind, number and text of each row's id."""
-        column = self._many.column() if self._few is None else self._few.column()
+        ids = self._many.column() if self._few is None else self._few.column()
         return {
-            "id_kind": column.kind,
-            "id_number": column.number,
-            "id_length": column.length.astype(np.uint32),
-            "id_text": column.text,
+            "id_kind": ids.kind,
+            "id_number": ids.number,
+            "id_length": ids.length.astype(np.uint32),
+            "id_text": ids.text,
         }
 
     @classmethod
@@ -89,22 +91,20 @@ class ClientIds:
         """The ids that ``to_arrays`` gave.
 
         Raises:
-            ValueError: The arrays do not fit together, or an id stands in two rows.
+            DamagedFileError: The arrays are not such as ``to_arrays`` gives.
         """
-        kind, number = arrays["id_kind"], arrays["id_number"]
-        length = arrays["id_length"].astype(np.int64)
-        if length.size == 0:
-            length = np.zeros(kind.size, np.int64)
-        text = arrays["id_text"]
-        if not kind.size == number.size == length.size or int(length.sum()) != text.size:
-            message = "the columns of the ids have different lengths"
-            raise ValueError(message)
-        ids = cls()
-        column = IdColumn(kind, number, length, text)
-        if len(column) > _FEW:
-            ids._few, ids._many = None, HashedIds.from_column(column)
+        kind = column(arrays, "id_kind", np.uint8)
+        number = column(arrays, "id_number", np.uint64, kind.size)
+        length = column(arrays, "id_length", np.uint32, kind.size).astype(np.int64)
+        text = column(arrays, "id_text", np.uint8, int(length.sum()))
+        if kind.max(initial=0) > TEXT:
+            message = f"the saved ids are damaged: kind {kind.max()} is none"
+            raise DamagedFileError(message)
+        ids, saved = cls(), IdColumn(kind, number, length, text)
+        if len(saved) > _FEW:
+            ids._few, ids._many = None, HashedIds.from_column(saved)
         else:
-            ids._few = _FewIds.from_column(column)
+            ids._few = _FewIds.from_column(saved)
         return ids
 
     def _add_column(self, ids: IdColumn) -> Rows:
@@ -185,8 +185,8 @@ class _FewIds:
             client_id = id_at(kind, number, text[start : start + length]) if kind != GONE else None
             start += length
             if client_id is not None and ids.row_of.setdefault(client_id, row) != row:
-                message = f"the id {client_id!r:.80} stands in two rows"
-                raise ValueError(message)
+                message = f"the saved ids are damaged: {client_id!r:.80} stands in two rows"
+                raise DamagedFileError(message)
             ids.id_of.append(client_id)
         return ids
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oort.clients.columns import EXPLORED, PRESENT, stored
-from oort.clients.given import Given, numbers
-from oort.clients.id_columns import id_list
+from oort.clients.given import Given, is_one, listed, numbers
+from oort.clients.id_columns import id_list, plain_items
 from oort.clients.table import ClientTable
 from oort.errors import InvalidArgumentError, UnknownClientError
 from oort.types import Among, Mask, RowNumbers, Rows
@@ -29,7 +29,7 @@ def rows_of(table: ClientTable, clients: Among) -> Rows:
     Raises:
         InvalidArgumentError: An id is none, or a mask or a row number does not fit.
     """
-    rows = _rows_given(table, clients)
+    rows = rows_given(table, clients)
     if rows is None:
         rows = table.ids.find(clients)
         rows = rows[rows >= 0]
@@ -42,7 +42,7 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
     Raises:
         UnknownClientError: One of them was never seen.
     """
-    rows = _rows_given(table, clients)
+    rows = rows_given(table, clients)
     if rows is not None:
         return rows
     rows = table.ids.find(clients)
@@ -53,12 +53,13 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
     return rows
 
 
-def joined_rows(table: ClientTable, clients: Among) -> Rows:
-    """The rows of these clients; unknown ones join, removed ones come back."""
-    rows = _rows_given(table, clients)
+def joined_rows(table: ClientTable, clients: Among, *, bring_back: bool = True) -> Rows:
+    """The rows of these clients; unknown ones join, removed ones come back unless they may not."""
+    rows = rows_given(table, clients)
     if rows is None:
         rows = table.add(clients)
-    table.bring_back(rows)
+    if bring_back:
+        table.bring_back(rows)
     return rows
 
 
@@ -82,11 +83,11 @@ def register(
     Raises:
         InvalidArgumentError: An id or a hint is wrong; nothing is registered.
     """
-    named = _rows_given(table, clients)
-    ids: Any = clients if hasattr(clients, "__len__") else list(clients)
+    named = rows_given(table, clients)
+    ids: Any = clients if hasattr(clients, "__len__") else plain_items(clients)
     count = len(ids) if named is None else named.size
-    samples = _Hint("num_samples", num_samples, count, highest=_LARGEST_COUNT)
-    duration = _Hint("expected_duration_s", expected_duration_s, count)
+    samples = _Hint("num_samples", listed(num_samples), count, highest=_LARGEST_COUNT)
+    duration = _Hint("expected_duration_s", listed(expected_duration_s), count)
     for hint in (samples, duration):
         hint.check(ids if named is None else named)
     rows = table.add(ids) if named is None else named
@@ -133,8 +134,12 @@ def checked_rows(table: ClientTable, rows: RowNumbers) -> Rows:
     return plain
 
 
-def _rows_given(table: ClientTable, clients: Among) -> Rows | None:
-    """The rows, where clients are named by row numbers or by a mask."""
+def rows_given(table: ClientTable, clients: Among) -> Rows | None:
+    """The rows, where clients are named by row numbers or by a mask; nothing where by ids.
+
+    Raises:
+        InvalidArgumentError: The mask or a row number does not fit.
+    """
     if isinstance(clients, RowNumbers):
         return checked_rows(table, clients)
     if isinstance(clients, np.ndarray) and clients.dtype == np.bool_:
@@ -180,7 +185,7 @@ class _Hint:
     def _read(self, part: slice) -> Given | None:
         if self.column is None:
             return None
-        one_for_all = np.ndim(self.column) == 0
+        one_for_all = is_one(self.column)
         values = self.column if one_for_all else self.column[part]
         if not one_for_all and len(self.column) != self.count:
             values = self.column
@@ -196,7 +201,7 @@ class _Hint:
     def _refuse(self, ids: Any, place: int) -> None:
         whole = self.highest < np.inf
         must_be = "a whole number, 0 or more" if whole else "a finite number of seconds, 0 or more"
-        got = self.column if np.ndim(self.column) == 0 else self.column[place]
+        got = self.column if is_one(self.column) else self.column[place]
         plain = got.item() if isinstance(got, np.generic) else got
         message = (
             f"client {_id_at(ids, place)!r:.80}: {self.name} must be {must_be}; got {plain!r:.80}"

@@ -1,5 +1,6 @@
 """Pictures, drawn with matplotlib (extra ``plots``).
 
-rounds     round duration and utility, strategy beside strategy
-testing    participants that a deviation target takes, and what draws of that size do
+histories    runs of the simulator: accuracy over time, durations, participation, worst decile
+page         an HTML page about runs that opens offline
+testing      participants that a deviation target takes, and what draws of that size do
 """

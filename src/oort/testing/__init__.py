@@ -14,7 +14,7 @@ A request for a representative subset flows through these modules in this order:
     estimate     the results                     -> the population's metric, overall and per slice
     adaptive     batch after batch               -> the same, stopping when it is precise enough
 
-`selector` is the only module that keeps state and the only one that knows this order.
+    selector     keeps who is known, and is the only one that knows this order
 """
 
 from oort.testing.adaptive import AdaptivePlan

@@ -5,12 +5,15 @@ A strategy inherits :class:`BookkeepingSelector` and says who is picked, in ``_d
 
 from __future__ import annotations
 
+import math
 import operator
 import os
+import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Self
 
@@ -75,8 +78,8 @@ class Decision:
     rows: Rows
     explain: Callable[[], PickTable]  #: why, from copies of what was known then
     preferred_s: float = float("inf")
-    epsilon: float = float("nan")
-    cutoff: float = float("nan")
+    epsilon: float = math.nan
+    cutoff: float = math.nan
     pool_size: int = 0
     pacer_steps: int = 1
     history: History | None = None  #: with the newest reports folded in; ``None``: as it was
@@ -218,7 +221,10 @@ class BookkeepingSelector(ABC):
         self._mark(client_ids, online=True)
 
     def mark_offline(self, client_ids: Among | None = None) -> None:
-        """These clients (default: all) may not be picked until they are marked online again."""
+        """These clients (default: all) may not be picked until they are marked online again.
+
+        Unknown ones join; removed ones stay removed.
+        """
         self._mark(client_ids, online=False)
 
     def _mark(self, client_ids: Among | None, *, online: bool) -> None:
@@ -226,7 +232,8 @@ class BookkeepingSelector(ABC):
             if client_ids is None:
                 self._table.mark(slice(None), online=online)
             else:
-                self._table.mark(roster.joined_rows(self._table, client_ids), online=online)
+                rows = roster.joined_rows(self._table, client_ids, bring_back=online)
+                self._table.mark(rows, online=online)
 
     # Who is picked
 
@@ -255,7 +262,7 @@ class BookkeepingSelector(ABC):
                 does not fit.
             RoundError: ``round_number`` is not the current round.
         """
-        wanted = _whole("num_participants", num_participants)
+        wanted = min(_whole("num_participants", num_participants), sys.maxsize)
         with self._lock:
             question = self._question(wanted, among, round_number, join=True)
             decision = self._answer(question)
@@ -270,7 +277,7 @@ class BookkeepingSelector(ABC):
 
         Nobody joins: unknown ids are passed over.
         """
-        wanted = _whole("num_participants", num_participants)
+        wanted = min(_whole("num_participants", num_participants), sys.maxsize)
         with self._lock:
             question = self._question(wanted, among, None, join=False)
             decision = self._answer(question)
@@ -298,7 +305,7 @@ class BookkeepingSelector(ABC):
             InvalidFeedbackError: A value cannot be used; the message names client, field, value.
             RoundError: The round has not been opened.
         """
-        report = feedback if isinstance(feedback, Feedback) else Feedback.from_mapping(feedback)
+        report = _as_feedback(client_id, feedback)
         values = {f.name: [getattr(report, f.name)] for f in fields(report)}
         with self._lock:
             number = self._round_named(round_number)
@@ -361,9 +368,9 @@ class BookkeepingSelector(ABC):
 
     def _reporters(self, client_ids: Among) -> tuple[Sequence[Any], Rows | None]:
         """Reporters as something to count and index, and their rows where those were given."""
-        if isinstance(client_ids, RowNumbers):
-            rows = roster.checked_rows(self._table, client_ids).copy()
-            return _Named(self._table, rows), rows
+        given = roster.rows_given(self._table, client_ids)
+        if given is not None:
+            return _Named(self._table, given), given.copy()
         return plain_items(client_ids), None
 
     def _reads(self) -> str:
@@ -396,18 +403,18 @@ class BookkeepingSelector(ABC):
 
         Raises:
             SaveFileError: The file cannot be read, is damaged, newer, or holds something else.
+            ConfigError: Its utility or fairness was not registered in this process.
         """
         meta, arrays = savefile.read(path)
         if meta.get("what") != "training selector" or meta.get("strategy") != cls.strategy:
             found = meta.get("strategy", meta.get("what", "something else"))
             message = f"{path} holds {found!r}, not a selector of strategy {cls.strategy!r}"
             raise SaveFileError(message)
-        selector = cls(TrainingConfig.from_dict(meta["config"]))
-        try:
+        with _damage_named(path):
+            config = TrainingConfig.from_dict(meta["config"])
+        selector = cls(config)
+        with _damage_named(path):
             selector._restore(meta, arrays)
-        except (KeyError, ValueError, IndexError) as error:
-            message = f"{path} is damaged: its parts do not fit together ({error})"
-            raise DamagedFileError(message) from error
         return selector
 
     def _restore(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -415,8 +422,9 @@ class BookkeepingSelector(ABC):
         self._table = ClientTable.from_arrays(
             arrays, sketch_width=config.sketch_width, max_participations=config.max_participations
         )
-        self._book = RoundBook.from_state(2 * config.pacer.window, meta, arrays)
-        self._mode = meta["mode"]
+        num_rows = self._table.num_rows
+        self._book = RoundBook.from_state(2 * config.pacer.window, meta, arrays, num_rows)
+        self.mode = meta["mode"]
         self._restore_extra(meta)
 
     def _extra_state(self) -> dict[str, Any]:
@@ -431,6 +439,7 @@ class BookkeepingSelector(ABC):
     def _answer(self, question: Question) -> Decision | None:
         if question.wanted == 0:
             return None
+        self._table.refresh_limit()
         uniform = self._mode == "uniform"
         decision = self._decide_uniformly(question) if uniform else self._decide(question)
         return decision if decision.rows.size else None
@@ -528,6 +537,16 @@ class _Named(Sequence[ClientId]):
         return self._table.ids.of(self._rows[[place]])[0]
 
 
+@contextmanager
+def _damage_named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever cannot be taken from a file is damage of that file."""
+    try:
+        yield
+    except (DamagedFileError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        message = f"{path} is damaged: its parts do not fit together ({error})"
+        raise DamagedFileError(message) from error
+
+
 def _as_config(config: TrainingConfig | Mapping[str, Any] | None) -> TrainingConfig:
     if config is None:
         return TrainingConfig()
@@ -537,6 +556,16 @@ def _as_config(config: TrainingConfig | Mapping[str, Any] | None) -> TrainingCon
         return TrainingConfig.from_dict(config)
     message = f"config must be a TrainingConfig, a dict or nothing; got {config!r:.80}"
     raise InvalidArgumentError(message)
+
+
+def _as_feedback(client_id: ClientId, feedback: Feedback | Mapping[str, Any]) -> Feedback:
+    if isinstance(feedback, Feedback):
+        return feedback
+    try:
+        return Feedback.from_mapping(feedback)
+    except InvalidFeedbackError as error:
+        message = f"client {client_id!r:.80}: {error}"
+        raise InvalidFeedbackError(message) from error
 
 
 def _whole(name: str, value: object) -> int:

@@ -12,7 +12,7 @@ The rules, for a report that names a client and a round:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from oort.errors import InvalidClientIdError
 from oort.training.feedback import COMPLETED, UNUSED, Reports
 from oort.training.rounds import RoundBook
 from oort.types import Rows, UpdateResult
+
+_NO_ID: Final = -2
 
 
 def find_reporters(table: ClientTable, clients: Sequence[Any], reports: Reports) -> Rows:
@@ -36,9 +38,9 @@ def find_reporters(table: ClientTable, clients: Sequence[Any], reports: Reports)
         try:
             rows[place] = table.ids.find([checked_id(client)])[0]
         except InvalidClientIdError:
-            here = np.arange(len(clients)) == place
-            shape = "a string or an integer from -2**63 to 2**64-1"
-            reports.reject(here, "client id", np.full(1, client, object).item(), shape)
+            rows[place] = _NO_ID
+    shape = "a string or an integer from -2**63 to 2**64-1"
+    reports.reject(rows == _NO_ID, "client id", clients, shape)
     return rows
 
 

@@ -6,6 +6,7 @@ next. State changes elsewhere, in one place, after the decision.
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +51,7 @@ class GuidedSelector(BookkeepingSelector):
         """One round of Algorithm 1."""
         config, wanted = self._config, question.wanted
         worth, scale = self._worth(question.round_number)
-        history = self._book.folded(float(scale.cap))
+        history = self._book.folded(self._history_cap(scale))
         steps = self._pacer_steps(question, history)
         preferred_s = self._preferred_s(wanted, steps)
 
@@ -97,9 +98,9 @@ class GuidedSelector(BookkeepingSelector):
         )
 
     def _carry_out(self, question: Question, decision: Decision) -> None:
-        super()._carry_out(question, decision)
         if question.round_number == 1 and question.draw == 0:
             self._warn_if_everyone_will_be_removed(question.wanted)
+        super()._carry_out(question, decision)
 
     def _reads(self) -> str:
         return self._measure.reads
@@ -119,6 +120,15 @@ class GuidedSelector(BookkeepingSelector):
         if not values.size:
             return worth, Scale.between(0.0, 0.0)
         return worth, Scale.between(float(values.min()), arrays.lower_quantile(values, clip))
+
+    def _history_cap(self, scale: Scale) -> float:
+        """Where reports are clipped for the pacer, which compares utilities as reported."""
+        statistics = self._table.statistics
+        if not statistics.num_explored:
+            return math.inf
+        if self._measure.function is None:
+            return float(scale.cap)
+        return statistics.utility_range(self._config.clip_quantile)[1]
 
     def _pacer_steps(self, question: Question, history: History) -> int:
         window, steps = self._config.pacer.window, self._book.pacer_steps
@@ -207,7 +217,11 @@ class GuidedSelector(BookkeepingSelector):
 
     def _warn_if_everyone_will_be_removed(self, wanted: int) -> None:
         limit, rounds = self._config.max_participations, self._config.planned_rounds
-        if limit is None or rounds is None or self.num_clients * limit >= wanted * rounds:
+        if (
+            not isinstance(limit, int)
+            or rounds is None
+            or self.num_clients * limit >= wanted * rounds
+        ):
             return
         message = (
             f"max_participations={limit} cannot last: {self.num_clients} clients × {limit} is "
@@ -251,5 +265,6 @@ def load_selector(path: str | os.PathLike[str]) -> GuidedSelector:
 
     Raises:
         SaveFileError: The file cannot be read, is damaged, or was written by a newer version.
+        ConfigError: Its utility or fairness was not registered in this process.
     """
     return GuidedSelector.load(path)
