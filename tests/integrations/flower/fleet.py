@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -142,13 +143,14 @@ def client_app(
     says_who: bool = True,
     evaluate: Callable[[int, Message], dict[str, float]] | None = None,
     describe: Callable[[Context], dict[str, object]] | None = None,
+    train_mods: list[Any] | None = None,
 ) -> ClientApp:
     """A client app out of a function of the partition and the message."""
     app = ClientApp()
     if says_who:
         introduce(app, describe)
 
-    @app.train()
+    @app.train(mods=train_mods)
     def do_train(message: Message, context: Context) -> Message:
         arrays, metrics = train(int(context.node_config["partition-id"]), message)
         content = RecordDict({"arrays": ArrayRecord(arrays), "metrics": MetricRecord({**metrics})})

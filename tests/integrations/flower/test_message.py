@@ -524,6 +524,35 @@ def test_clients_are_told_how_many_samples_of_which_category_to_test_on() -> Non
     assert told == assignment
 
 
+@pytest.mark.skipif(
+    not hasattr(oort.create_testing_selector(), "select_by_category"),
+    reason="needs requests by category",
+)
+def test_a_test_by_category_is_planned_from_what_clients_told_of_themselves() -> None:
+    told: dict[int, Any] = {}
+
+    def describe(context: Any) -> dict[str, object]:
+        partition = int(context.node_config["partition-id"])
+        samples = {"cat": 10, "dog": 1} if partition % 2 else {"dog": 10}
+        return {"samples": samples, "samples_per_s": 1.0 + partition, "bandwidth_mbps": 10.0}
+
+    def evaluate(partition: int, message: Message) -> dict[str, float]:
+        told[partition] = samples_to_test(message.content.config_records["config"])
+        return {"accuracy": 1.0}
+
+    tester: Any = oort.create_testing_selector()
+    with fleet(6, client_app(evaluate=evaluate, describe=describe)) as phones:
+        job = Job(
+            FedAvg(fraction_train=0.5),
+            tester=tester,
+            test=lambda tester: tester.select_by_category({"cat": 12, "dog": 7}),  # type: ignore[attr-defined, unused-ignore]
+        )
+        job.run(phones)
+    for category, wanted in {"cat": 12, "dog": 7}.items():
+        assert sum(samples.get(category, 0) for samples in told.values()) == wanted
+    assert all(s.get("cat", 0) == 0 for p, s in told.items() if p % 2 == 0)
+
+
 # Privacy
 
 
@@ -580,3 +609,36 @@ def test_a_private_strategy_gets_exactly_as_many_results_as_it_was_set_up_for() 
         result = job.run(phones)
     assert result.arrays is not None
     assert len(job.rounds[0].clients("completed")) == 4
+
+
+@pytest.mark.filterwarnings("ignore::oort.PrivacyWarning")
+@pytest.mark.parametrize("clipping", ["fixed", "adaptive", "local"])
+def test_flowers_privacy_mods_on_clients_work_beside_the_report(clipping: str) -> None:
+    from flwr.clientapp.mod import LocalDpMod, adaptiveclipping_mod, fixedclipping_mod
+
+    inside = FedAvg(fraction_train=0.5, fraction_evaluate=0.0)
+    kinds: dict[str, tuple[Any, Strategy]] = {
+        "fixed": (
+            fixedclipping_mod,
+            flower.DifferentialPrivacyClientSideFixedClipping(inside, 0.01, 10.0, 4),
+        ),
+        "adaptive": (
+            adaptiveclipping_mod,
+            flower.DifferentialPrivacyClientSideAdaptiveClipping(inside, 0.01, 4),
+        ),
+        "local": (LocalDpMod(10.0, 1.0, 100.0, 0.01), inside),
+    }
+    mod, strategy = kinds[clipping]
+
+    def moving(partition: int, message: Message) -> tuple[list[np.ndarray], dict[str, float]]:
+        arrays, metrics = usual(partition, message)
+        return [array + 1.0 for array in arrays], metrics  # the mods divide by an update's norm
+
+    with fleet(8, client_app(moving, train_mods=[mod])) as phones:
+        job = Job(strategy, config={"over_commit": 1.0})
+        result = job.run(phones)
+    assert result.arrays
+    assert len(job.rounds[0].clients("completed")) == 4
+    first: list[Any] = list(job.rounds[0].selection)
+    expected = [(10 + p) * (1.0 + p) for p in first]
+    assert job.selector.columns(first).utility.tolist() == expected

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,3 +222,16 @@ def test_an_untested_flower_is_a_warning_that_says_what_to_do(installed: str) ->
 @pytest.mark.parametrize("installed", ["1.23.0", "1.30.1", "1.41.0"])
 def test_a_tested_flower_is_silent(installed: str) -> None:
     check_version(installed)
+
+
+# The documentation
+
+
+def test_every_setting_stands_in_the_documentation() -> None:
+    page = Path(__file__).parents[3] / "docs" / "flower.md"
+    if not page.exists():
+        pytest.skip("needs docs/, which is not installed")
+    text = page.read_text(encoding="utf-8")
+    for setting in fields(FlowerConfig):
+        assert f"| `{setting.name}` |" in text
+        assert setting.metadata["doc"]
