@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from flwr.app import Context
 from flwr.client import NumPyClient
-from flwr.client.mod import secaggplus_mod
+from flwr.client.mod import secagg_mod, secaggplus_mod
 from flwr.clientapp import ClientApp
 from flwr.common import ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server import History, LegacyContext, ServerConfig
 from flwr.server import strategy as flower
 from flwr.server.compat.app import start_grid
 from flwr.server.strategy import FedAvg
-from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
+from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow, SecAggWorkflow
 
 import oort
 from oort.baselines import UniformSelector
@@ -259,26 +259,37 @@ def test_a_message_strategy_is_refused_with_the_name_of_the_other_wrapper() -> N
         OortClassicStrategy(wrong, oort.create_training_selector())
 
 
-def secure(running: Fleet, strategy: Any, num_rounds: int) -> None:
+def secure(running: Fleet, strategy: Any, fit: Any, num_rounds: int) -> None:
     context = LegacyContext(
         context=running.contexts[next(iter(running.contexts))],
         config=ServerConfig(num_rounds=num_rounds),
         strategy=strategy,
     )
-    workflow = DefaultWorkflow(
-        fit_workflow=SecAggPlusWorkflow(
-            num_shares=3, reconstruction_threshold=2, clipping_range=64.0, timeout=30.0
-        )
-    )
-    workflow(running.grid, context)
+    DefaultWorkflow(fit_workflow=fit)(running.grid, context)
 
 
-def test_under_secure_aggregation_selection_works_and_the_sum_is_the_engines() -> None:
-    with fleet(4, phones(mods=[secaggplus_mod, oort_mod])) as running:
+@pytest.mark.parametrize("kind", ["SecAgg", "SecAgg+"])
+def test_under_secure_aggregation_selection_works_and_the_sum_is_the_engines(kind: str) -> None:
+    mods = [secagg_mod if kind == "SecAgg" else secaggplus_mod, oort_mod]
+    with fleet(4, phones(mods=mods)) as running:
         job = Job(everyone(), config={"over_commit": 1.0})
-        secure(running, job.strategy, num_rounds=2)
+        if kind == "SecAgg":
+            workflow: Any = SecAggWorkflow(0.5, clipping_range=64.0, timeout=30.0)
+        else:
+            workflow = SecAggPlusWorkflow(3, 2, clipping_range=64.0, timeout=30.0)
+        secure(running, job.strategy, workflow, num_rounds=2)
     assert [sorted(s.clients("completed")) for s in job.rounds] == [[0, 1, 2, 3]] * 2
     weights = np.array([10, 11, 12, 13])
     expected = 2 * float(np.average(np.arange(4), weights=weights))
     np.testing.assert_allclose(job.model()[0], expected, atol=0.05)
     assert job.selector.columns([3]).utility.tolist() == [13 * 4.0]
+
+
+def test_under_secure_aggregation_nobody_is_cut_off_and_a_drop_out_is_reported_failed() -> None:
+    with fleet(6, phones(mods=[secaggplus_mod, oort_mod], broken={1})) as running:
+        job = Job(everyone(), config={"num_participants": 4, "over_commit": 1.5})
+        workflow = SecAggPlusWorkflow(5, 3, clipping_range=64.0, timeout=30.0)
+        secure(running, job.strategy, workflow, num_rounds=1)
+    assert job.rounds[0].clients("failed") == [1]
+    assert sorted(job.rounds[0].clients("completed")) == [0, 2, 3, 4, 5]
+    assert job.rounds[0].clients("unused") == []

@@ -67,6 +67,7 @@ def test_losses_of_pytorch_may_carry_a_gradient() -> None:
     assert report.utility == pytest.approx(loss_utility(losses.detach().numpy()), rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras on torch
 @pytest.mark.parametrize("kind", ["function", "object"])
 def test_losses_of_keras_are_those_of_the_compiled_model(kind: str) -> None:
     os.environ.setdefault("KERAS_BACKEND", "torch")

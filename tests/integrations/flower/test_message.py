@@ -597,6 +597,36 @@ def test_an_accountant_without_amplification_is_not_warned_of_but_forbids_over_c
     OortStrategy(strategy, oort.create_training_selector(), FlowerConfig(over_commit=1.0))
 
 
+def test_flowers_own_accountant_counts_what_was_picked() -> None:
+    pytest.importorskip("dp_accounting", reason="needs flwr[dp]")
+    from flwr.serverapp import (
+        NeighboringRelation,
+        PrivacyConfig,
+        RdpAccountant,
+        SamplingMethod,
+    )
+
+    accountant = RdpAccountant(
+        PrivacyConfig(
+            target_delta=1e-5,
+            population_size=8,
+            neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+            sampling_method=SamplingMethod.NO_AMPLIFICATION,
+        )
+    )
+
+    def equal(partition: int, message: Message) -> tuple[list[np.ndarray], dict[str, float]]:
+        arrays, metrics = usual(partition, message)
+        # Flower divides by an update's norm.
+        return [array + 1.0 for array in arrays], {**metrics, "num-examples": 10}
+
+    with fleet(8, client_app(equal)) as phones:
+        job = Job(private(accountant=accountant), config={"over_commit": 1.0})
+        result = job.run(phones, num_rounds=2)
+    assert result.arrays
+    assert accountant.get_privacy_spent().num_releases == 2
+
+
 @pytest.mark.filterwarnings("ignore::oort.PrivacyWarning")
 def test_a_private_strategy_gets_exactly_as_many_results_as_it_was_set_up_for() -> None:
     def broken(partition: int, message: Message) -> tuple[list[np.ndarray], dict[str, float]]:
