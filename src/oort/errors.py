@@ -11,6 +11,11 @@
     │   ├── DamagedFileError                   bytes are missing or changed
     │   └── NewerFileError                     written by a newer version
     ├── WaitTimeoutError (TimeoutError)        waited for an engine's clients in vain
+    ├── StoreError (OSError)                   a durable store cannot be used
+    │   ├── StoreUnavailableError              not now: full, unreachable, locked; try again
+    │   ├── DamagedStoreError                  bytes in it are missing or changed
+    │   ├── NewerStoreError                    written by a newer version
+    │   └── LeaseError                         another process drives the job
     ├── MissingExtraError (ImportError)        an optional dependency is not installed
     └── MissingDataError (FileNotFoundError)   a dataset's files are not there
 
@@ -74,6 +79,30 @@ class NewerFileError(SaveFileError):
 
 class WaitTimeoutError(OortError, TimeoutError):
     """Waited for an engine's clients in vain; the message says how long, and what to do."""
+
+
+class StoreError(OortError, OSError):
+    """A durable store cannot be used: a wrong address, no permission, no such job."""
+
+
+class StoreUnavailableError(StoreError):
+    """A durable store cannot be used now: its disk is full, its server away, its file locked.
+
+    The call that raised it has changed nothing, unless the message says that this is not known;
+    it may be repeated.
+    """
+
+
+class DamagedStoreError(StoreError):
+    """Bytes of a durable store are missing or changed; the message says which."""
+
+
+class NewerStoreError(StoreError):
+    """A durable store written by a version that this one does not know."""
+
+
+class LeaseError(StoreError):
+    """Another process drives the job, or has taken it over from this one."""
 
 
 class MissingExtraError(OortError, ImportError):

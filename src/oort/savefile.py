@@ -60,7 +60,7 @@ def write(path: str | os.PathLike[str], meta: Mapping[str, Any], arrays: Arrays)
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         message = f"cannot save to {target}: {error.strerror or error}"
         raise SaveFileError(message) from error
@@ -239,7 +239,7 @@ def _damaged(path: str | os.PathLike[str], what: str) -> NoReturn:
     raise DamagedFileError(message)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself durable, where the system allows it."""
     if os.name != "posix":
         return

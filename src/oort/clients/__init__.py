@@ -8,6 +8,7 @@
     statistics   quantiles of columns that change a few rows at a time
     table        the columns themselves, growing as clients join
     given        columns as callers give them: arrays, lists with holes, one value for all
+    changes      what can happen to clients, as values
     roster       who is there: joining, leaving, being online; ids, masks and row numbers -> rows
 
 A client is a row. Rows are never renumbered or reused while a selector lives: a client that leaves

@@ -37,7 +37,6 @@ class HashedIds:
         self._count = 0
         self._first: int | None = 0  #: row i has id first + i; ``None``: it does not
         self._slots: npt.NDArray[np.int32] | None = None
-        self._room = 0  #: how many ids are known to come
 
     def __len__(self) -> int:
         return self._count
@@ -153,17 +152,12 @@ class HashedIds:
         )
         return steps and start + len(ids) <= 2**63
 
-    def reserve(self, count: int) -> None:
-        """Make room for so many ids at once."""
-        self._room = count
-
     # The table
 
     def _store(self, ids: IdColumn, keys: Numbers) -> None:
         before, count = self._count, self._count + len(ids)
-        room = max(count, self._room)
-        self._kind = _grown(self._kind, before, room)
-        self._number = _grown(self._number, before, room)
+        self._kind = _grown(self._kind, before, count)
+        self._number = _grown(self._number, before, count)
         self._kind[before:count] = ids.kind
         self._number[before:count] = keys
         used = self._used_text()
@@ -178,7 +172,7 @@ class HashedIds:
     def _build(self) -> None:
         """Make the slots anew, with room to grow."""
         self._slots = None
-        expected = max(64, self._room, int(1.1 * self._count))
+        expected = max(64, int(1.1 * self._count))
         self._slots = np.full(int(expected / _LOAD), _EMPTY, np.int32)
         self._insert(np.flatnonzero(self._kind[: self._count] != GONE))
 

@@ -6,13 +6,16 @@ Wherever clients are named, they may be named by ids, by a boolean mask over row
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from oort.clients.columns import EXPLORED, PRESENT, stored
+from oort.clients.changes import Hinted, Joined, Returned, RosterChange
+from oort.clients.columns import PRESENT, stored
 from oort.clients.given import Given, is_one, listed, numbers
 from oort.clients.id_columns import id_list, plain_items
 from oort.clients.table import ClientTable
@@ -53,62 +56,66 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
     return rows
 
 
-def joined_rows(table: ClientTable, clients: Among, *, bring_back: bool = True) -> Rows:
-    """The rows of these clients; unknown ones join, removed ones come back unless they may not."""
+def joining(
+    table: ClientTable, clients: Among, *, bring_back: bool = True
+) -> tuple[Rows, list[RosterChange]]:
+    """The rows of these clients, once unknown ones have joined and removed ones come back.
+
+    Removed ones stay away unless they are to come back. Nothing has changed yet: the changes say
+    what it takes.
+    """
     rows = rows_given(table, clients)
+    new = None
     if rows is None:
-        rows = table.add(clients)
-    if bring_back:
-        table.bring_back(rows)
-    return rows
+        rows, new = table.ids.place(clients)
+    changes: list[RosterChange] = [] if new is None else [Joined(new)]
+    known = rows if new is None else rows[rows < table.num_rows]
+    gone = known[(table.flags[known] & PRESENT) == 0]
+    if bring_back and gone.size:
+        changes.append(Returned(np.unique(gone)))
+    return rows, changes
 
 
-def mask_of(table: ClientTable, clients: Among, *, join: bool) -> Mask:
-    """The mask over rows that these clients stand for."""
+def mask_of(table: ClientTable, clients: Among) -> Mask:
+    """The mask over rows that these clients stand for, passing over ids that are unknown."""
     if isinstance(clients, np.ndarray) and clients.dtype == np.bool_:
         return _checked_mask(table, clients)
-    rows = joined_rows(table, clients) if join else rows_of(table, clients)
     mask = np.zeros(table.num_rows, np.bool_)
-    mask[rows] = True
+    mask[rows_of(table, clients)] = True
     return mask
 
 
-def register(
+def registration(
     table: ClientTable, clients: Among, num_samples: Any = None, expected_duration_s: Any = None
-) -> Rows:
+) -> tuple[Rows, Iterator[RosterChange]]:
     """Make clients known, or bring them back, with what their devices are expected to do.
 
-    Hints stand until a report says better. ``None`` and NaN are unknown durations.
+    Gives their rows, and the changes that it takes. Hints stand until a report says better.
+    ``None`` and NaN are unknown durations.
 
     Raises:
-        InvalidArgumentError: An id or a hint is wrong; nothing is registered.
+        InvalidArgumentError: An id or a hint is wrong.
     """
-    named = rows_given(table, clients)
     ids: Any = clients if hasattr(clients, "__len__") else plain_items(clients)
-    count = len(ids) if named is None else named.size
-    samples = _Hint("num_samples", listed(num_samples), count, highest=_LARGEST_COUNT)
-    duration = _Hint("expected_duration_s", listed(expected_duration_s), count)
+    rows, changes = joining(table, ids)
+    samples = _Hint("num_samples", listed(num_samples), rows.size, highest=_LARGEST_COUNT)
+    duration = _Hint("expected_duration_s", listed(expected_duration_s), rows.size)
     for hint in (samples, duration):
-        hint.check(ids if named is None else named)
-    rows = table.add(ids) if named is None else named
-    table.bring_back(rows)
-    for part in _parts(count):
-        _take_hints(table, rows[part], samples.given(part), duration.given(part))
-    return rows
+        hint.check(rows if _by_row(ids) else ids)
+    return rows, chain(changes, _hinted(rows, samples, duration))
 
 
-def _take_hints(
-    table: ClientTable, rows: Rows, samples: Given | None, duration: Given | None
-) -> None:
-    """Note hints of clients that no report has told of yet."""
-    unheard = (table.flags[rows] & EXPLORED) == 0
-    if samples is not None:
-        take = samples.there & unheard
-        table.num_samples[rows[take]] = samples.values[take].astype(np.uint32)
-    if duration is not None:
-        take = duration.there & unheard
-        with table.changing(_distinct(rows[take])):
-            table.duration_s[rows[take]] = stored(duration.values[take])
+def _hinted(rows: Rows, samples: _Hint, duration: _Hint) -> Iterator[RosterChange]:
+    """The hints, in parts: made when they are asked for."""
+    for part in _parts(rows.size):
+        given = samples.given(part)
+        if given is not None and given.there.any():
+            there = given.there
+            yield Hinted("num_samples", rows[part][there], given.values[there].astype(np.uint32))
+        given = duration.given(part)
+        if given is not None and given.there.any():
+            there = given.there
+            yield Hinted("duration_s", rows[part][there], stored(given.values[there]))
 
 
 def present_rows(table: ClientTable) -> Rows:
@@ -132,6 +139,11 @@ def checked_rows(table: ClientTable, rows: RowNumbers) -> Rows:
         message = f"a row must be of a client that was not forgotten; got {plain[erased][0]}"
         raise InvalidArgumentError(message)
     return plain
+
+
+def _by_row(clients: Among) -> bool:
+    is_mask = isinstance(clients, np.ndarray) and clients.dtype == np.bool_
+    return isinstance(clients, RowNumbers) or is_mask
 
 
 def rows_given(table: ClientTable, clients: Among) -> Rows | None:
@@ -215,8 +227,3 @@ def _id_at(ids: Any, place: int) -> Any:
 
 def _parts(count: int) -> list[slice]:
     return [slice(i, min(i + _PART, count)) for i in range(0, count, _PART)]
-
-
-def _distinct(rows: Rows) -> Rows:
-    """Rows without repeats; most often there are none."""
-    return rows if bool((np.diff(rows) > 0).all()) else np.unique(rows)

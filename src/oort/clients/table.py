@@ -21,6 +21,7 @@ from oort.clients.columns import (
     TRIED,
     Column,
 )
+from oort.clients.id_columns import IdColumn
 from oort.clients.ids import ClientIds
 from oort.clients.statistics import EXACT_ROWS, Histogram
 from oort.errors import DamagedFileError
@@ -86,9 +87,15 @@ class ClientTable:
 
     def add(self, client_ids: Among) -> Rows:
         """The row of each client; unknown ones join, online and untried."""
-        rows = self.ids.add(client_ids)
-        self._grow(len(self.ids))
+        rows, new = self.ids.place(client_ids)
+        if new is not None:
+            self.join(new)
         return rows
+
+    def join(self, new: IdColumn) -> None:
+        """Give the next rows to clients that have none."""
+        self.ids.append(new)
+        self._grow(len(self.ids))
 
     @contextmanager
     def changing(self, rows: Rows) -> Iterator[None]:
@@ -196,10 +203,13 @@ class ClientTable:
         """Rows whose flags, where ``care`` has a bit, equal ``wanted``."""
         return np.flatnonzero((self.flags & np.uint8(care)) == wanted)
 
+    def column_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns themselves, no copies."""
+        return {c.name: self._full[c.name][: self.num_rows] for c in self._columns()}
+
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything, as arrays for a file."""
-        arrays = {c.name: self._full[c.name][: self.num_rows] for c in self._columns()}
-        return {**arrays, **self.ids.to_arrays()}
+        return {**self.column_arrays(), **self.ids.to_arrays()}
 
     @classmethod
     def from_arrays(

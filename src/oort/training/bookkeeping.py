@@ -12,8 +12,8 @@ import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Self
 
@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from oort import savefile
 from oort.clients import roster
-from oort.clients.columns import READY
+from oort.clients.changes import Joined, Marked, Removed, RosterChange
+from oort.clients.columns import PRESENT, READY
 from oort.clients.id_columns import checked_id, plain_items
 from oort.clients.table import ClientTable
 from oort.config import TrainingConfig
@@ -36,6 +37,15 @@ from oort.errors import (
 )
 from oort.randomness import generator_for
 from oort.training import intake
+from oort.training.changes import (
+    Change,
+    Forgotten,
+    Reported,
+    Selected,
+    Switched,
+    apply,
+    changed_entries,
+)
 from oort.training.feedback import check_reports
 from oort.training.rounds import History, RoundBook
 from oort.types import (
@@ -92,7 +102,7 @@ class BookkeepingSelector(ABC):
 
     def __init__(self, config: TrainingConfig | Mapping[str, Any] | None = None) -> None:
         self._config = _as_config(config)
-        self._lock = threading.RLock()
+        self._lock: AbstractContextManager[Any] = threading.RLock()
         self._table = ClientTable(
             sketch_width=self._config.sketch_width,
             max_participations=self._config.max_participations,
@@ -129,11 +139,9 @@ class BookkeepingSelector(ABC):
 
     @mode.setter
     def mode(self, mode: str) -> None:
-        if mode not in MODES:
-            message = f"mode must be 'guided' or 'uniform'; got {mode!r}"
-            raise InvalidArgumentError(message)
+        checked = _as_mode(mode)
         with self._lock:
-            self._mode = mode
+            self._do([Switched(checked)])
 
     def rows(self, client_ids: Among) -> RowNumbers:
         """The rows of known clients, to be used in place of their ids.
@@ -195,7 +203,10 @@ class BookkeepingSelector(ABC):
             InvalidArgumentError: An id or a hint is wrong; nothing is registered.
         """
         with self._lock:
-            rows = roster.register(self._table, client_ids, num_samples, expected_duration_s)
+            rows, changes = roster.registration(
+                self._table, client_ids, num_samples, expected_duration_s
+            )
+            self._do(changes)
             return RowNumbers(rows)
 
     def remove_clients(self, client_ids: Among) -> int:
@@ -204,7 +215,11 @@ class BookkeepingSelector(ABC):
         Unknown ones are passed over. Returns how many were present.
         """
         with self._lock:
-            return self._table.remove(roster.rows_of(self._table, client_ids))
+            rows = roster.rows_of(self._table, client_ids)
+            there = np.unique(rows[(self._table.flags[rows] & PRESENT) != 0])
+            if there.size:
+                self._do([Removed(there)])
+            return there.size
 
     def forget(self, client_ids: Among) -> int:
         """Erase clients and all that is known of them.
@@ -213,8 +228,9 @@ class BookkeepingSelector(ABC):
         """
         with self._lock:
             rows = np.unique(roster.rows_of(self._table, client_ids))
-            self._book.forget(rows)
-            return self._table.forget(rows)
+            if rows.size:
+                self._do([Forgotten(rows)])
+            return rows.size
 
     def mark_online(self, client_ids: Among | None = None) -> None:
         """These clients (default: all) may be picked; unknown ones join, removed ones return."""
@@ -230,10 +246,10 @@ class BookkeepingSelector(ABC):
     def _mark(self, client_ids: Among | None, *, online: bool) -> None:
         with self._lock:
             if client_ids is None:
-                self._table.mark(slice(None), online=online)
+                self._do([Marked(None, online)])
             else:
-                rows = roster.joined_rows(self._table, client_ids, bring_back=online)
-                self._table.mark(rows, online=online)
+                rows, changes = roster.joining(self._table, client_ids, bring_back=online)
+                self._do([*changes, Marked(rows, online)])
 
     # Who is picked
 
@@ -264,12 +280,16 @@ class BookkeepingSelector(ABC):
         """
         wanted = min(_whole("num_participants", num_participants), sys.maxsize)
         with self._lock:
-            question = self._question(wanted, among, round_number, join=True)
-            decision = self._answer(question)
-            if decision is None:
-                return self._nobody()
-            chosen = self._selection(question, decision)
-            self._carry_out(question, decision)
+            self._check_current(round_number)
+            among, newcomers = self._joining(among)
+            with self._as_one() if newcomers else nullcontext():
+                self._do(newcomers)
+                question = self._question(wanted, among, round_number)
+                decision = self._answer(question)
+                if decision is None:
+                    return self._nobody()
+                chosen = self._selection(question, decision)
+                self._carry_out(question, decision)
             return chosen
 
     def preview(self, num_participants: int, among: Among | None = None) -> Selection:
@@ -279,7 +299,7 @@ class BookkeepingSelector(ABC):
         """
         wanted = min(_whole("num_participants", num_participants), sys.maxsize)
         with self._lock:
-            question = self._question(wanted, among, None, join=False)
+            question = self._question(wanted, among, None)
             decision = self._answer(question)
             return self._nobody() if decision is None else self._selection(question, decision)
 
@@ -364,7 +384,13 @@ class BookkeepingSelector(ABC):
                 raise InvalidFeedbackError(str(reports.rejections(clients)[0]))
             if number < self._book.oldest:
                 self._warn_stale(number, len(clients))
-            return intake.take_in(self._table, self._book, number, clients, rows, reports)
+            new, taken, result = intake.planned(
+                self._table, self._book, number, clients, rows, reports
+            )
+            joined = [] if new is None else [Joined(new)]
+            if result.applied or result.outdated:
+                self._do([*joined, Reported(number, taken)])
+            return result
 
     def _reporters(self, client_ids: Among) -> tuple[Sequence[Any], Rows | None]:
         """Reporters as something to count and index, and their rows where those were given."""
@@ -386,16 +412,21 @@ class BookkeepingSelector(ABC):
             SaveFileError: The file cannot be written; what was there before is untouched.
         """
         with self._lock:
-            numbers, arrays = self._book.to_state()
-            meta = {
-                "what": "training selector",
-                "strategy": self.strategy,
-                "config": self._config.to_dict(),
-                "mode": self._mode,
-                **numbers,
-                **self._extra_state(),
-            }
+            meta, arrays = self._described()
             savefile.write(path, meta, {**self._table.to_arrays(), **arrays})
+
+    def _described(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Everything but the client table."""
+        numbers, arrays = self._book.to_state()
+        meta = {
+            "what": "training selector",
+            "strategy": self.strategy,
+            "config": self._config.to_dict(),
+            "mode": self._mode,
+            **numbers,
+            **self._extra_state(),
+        }
+        return meta, arrays
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -424,7 +455,7 @@ class BookkeepingSelector(ABC):
         )
         num_rows = self._table.num_rows
         self._book = RoundBook.from_state(2 * config.pacer.window, meta, arrays, num_rows)
-        self.mode = meta["mode"]
+        self._mode = _as_mode(meta["mode"])
         self._restore_extra(meta)
 
     def _extra_state(self) -> dict[str, Any]:
@@ -464,18 +495,36 @@ class BookkeepingSelector(ABC):
 
     def _carry_out(self, question: Question, decision: Decision) -> None:
         """Make a decision so: the only place where rounds and participations advance."""
-        if question.draw:
-            self._book.top_up(decision.rows)
-        else:
-            self._book.open(question.round_number, decision.rows)
-            self._book.pacer_steps = decision.pacer_steps
-            if decision.history is not None:
-                self._book.take_history(decision.history)
-        self._table.pick(decision.rows)
+        history = decision.history
+        change = Selected(
+            round_number=question.round_number,
+            draw=question.draw,
+            rows=decision.rows,
+            pacer_steps=decision.pacer_steps,
+            history=None if history is None else changed_entries(self._book.history, history),
+        )
+        self._do([change])
 
-    def _question(
-        self, wanted: int, among: Among | None, round_number: int | None, *, join: bool
-    ) -> Question:
+    def _do(self, changes: Iterable[Change]) -> None:
+        """Make changes so: nothing changes but here."""
+        for change in changes:
+            if isinstance(change, Switched):
+                self._mode = change.mode
+            else:
+                apply(change, self._table, self._book)
+
+    def _as_one(self) -> AbstractContextManager[None]:
+        """What is done inside belongs together: a journal writes it down as one."""
+        return nullcontext()
+
+    def _joining(self, among: Among | None) -> tuple[Among | None, list[RosterChange]]:
+        """Everyone named, by row, and what has to happen so that they are there."""
+        if among is None or (isinstance(among, np.ndarray) and among.dtype == np.bool_):
+            return among, []
+        rows, changes = roster.joining(self._table, among)
+        return RowNumbers(rows), changes
+
+    def _check_current(self, round_number: int | None) -> None:
         current = self._book.round_number
         if round_number is not None and (
             current == 0 or _whole("round_number", round_number) != current
@@ -483,7 +532,10 @@ class BookkeepingSelector(ABC):
             now = f"{current}, the current round" if current else "left out: no round is open yet"
             message = f"round_number must be {now}; got {round_number!r}"
             raise RoundError(message)
-        allowed = None if among is None else roster.mask_of(self._table, among, join=join)
+
+    def _question(self, wanted: int, among: Among | None, round_number: int | None) -> Question:
+        current = self._book.round_number
+        allowed = None if among is None else roster.mask_of(self._table, among)
         if round_number is None:
             return Question(wanted=wanted, allowed=allowed, round_number=current + 1, draw=0)
         others = np.ones(self._table.num_rows, np.bool_) if allowed is None else allowed.copy()
@@ -556,6 +608,13 @@ def _as_config(config: TrainingConfig | Mapping[str, Any] | None) -> TrainingCon
         return TrainingConfig.from_dict(config)
     message = f"config must be a TrainingConfig, a dict or nothing; got {config!r:.80}"
     raise InvalidArgumentError(message)
+
+
+def _as_mode(mode: object) -> str:
+    if mode not in MODES:
+        message = f"mode must be 'guided' or 'uniform'; got {mode!r:.80}"
+        raise InvalidArgumentError(message)
+    return str(mode)
 
 
 def _as_feedback(client_id: ClientId, feedback: Feedback | Mapping[str, Any]) -> Feedback:

@@ -1,0 +1,210 @@
+"""From an address to a selector: create what is not there, take the lease, recover."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oort.config import TrainingConfig
+from oort.errors import (
+    ConfigError,
+    DamagedStoreError,
+    InvalidArgumentError,
+    StoreError,
+    require,
+)
+from oort.store import keeper, schema, snapshots
+from oort.store import lease as leases
+from oort.store.acknowledged import Acknowledged
+from oort.store.database import ConflictError, Database, connect, shown
+from oort.store.durable import DurableSelector
+from oort.store.lease import Lease
+from oort.store.recovery import Replayed, acknowledged_sequence, config_of, recover
+from oort.store.schema import Job
+from oort.store.snapshots import State
+from oort.store.sqlite import SQLite
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreConfig:
+    """How a durable selector keeps its store."""
+
+    lease_s: float = field(
+        default=10.0,
+        metadata={"doc": "seconds without a sign of life until another machine may take over"},
+    )
+    snapshot_entries: int = field(
+        default=1_000, metadata={"doc": "journal entries after which a snapshot is taken"}
+    )
+    snapshot_bytes: int = field(
+        default=64 << 20, metadata={"doc": "bytes of journal after which a snapshot is taken"}
+    )
+    patience_s: float = field(
+        default=30.0, metadata={"doc": "seconds that a call waits for a server that went away"}
+    )
+
+    def __post_init__(self) -> None:
+        require(self.lease_s > 0, "StoreConfig.lease_s", "above 0 seconds", self.lease_s)
+        for name in ("snapshot_entries", "snapshot_bytes"):
+            value = getattr(self, name)
+            require(value >= 1, f"StoreConfig.{name}", "1 or more", value)
+        require(self.patience_s >= 0, "StoreConfig.patience_s", "0 or more", self.patience_s)
+
+
+def open_selector(
+    url: str,
+    *,
+    job: str = "default",
+    config: TrainingConfig | Mapping[str, Any] | None = None,
+    reconfigure: bool = False,
+    store: StoreConfig | None = None,
+) -> DurableSelector:
+    """A training selector that loses nothing it acknowledged.
+
+    Args:
+        url: ``sqlite:///FILE`` or ``postgresql://USER@HOST/NAME``. A SQLite file and the tables
+            are created where they are not there.
+        job: The name of the job; a store holds many.
+        config: The settings, for a new job; a job that exists keeps its own, so leave this out or
+            give the same.
+        reconfigure: Give a job that exists these settings from now on.
+        store: How the store is kept.
+
+    Raises:
+        ConfigError: The job exists with other settings, and ``reconfigure`` is not set.
+        LeaseError: Another process drives the job.
+        DamagedStoreError: Something in the store is missing or changed; the message says what.
+        NewerStoreError: A newer version wrote the store.
+        StoreError: The store cannot be used.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with open_selector(f"sqlite:///{folder.name}/jobs.db", job="kb") as selector:
+    ...     selector.register_client("phone-17")
+    >>> with open_selector(f"sqlite:///{folder.name}/jobs.db", job="kb") as selector:
+    ...     selector.select_participant(1)
+    ['phone-17']
+    >>> folder.cleanup()
+    """
+    settings = store or StoreConfig()
+    wanted = TrainingConfig.from_dict(config) if isinstance(config, Mapping) else config
+    name: object = job
+    if not isinstance(name, str) or name == "":
+        message = f"job must be a name; got {job!r:.80}"
+        raise InvalidArgumentError(message)
+    database = connect(url, create=True)
+    lease: Lease | None = None
+    try:
+        found = _found_or_made(database, job, wanted)
+        beyond = acknowledged_sequence(database, found)
+        lease = leases.acquire(database, found, settings.lease_s, beyond=beyond)
+        if wanted is not None and wanted != config_of(found):
+            _reconfigure(database, lease, wanted, allowed=reconfigure)
+        return DurableSelector(
+            database,
+            lease,
+            config_of(found) if wanted is None else wanted,
+            acknowledged=Acknowledged(database.path) if isinstance(database, SQLite) else None,
+            lease_s=settings.lease_s,
+            patience_s=settings.patience_s,
+            snapshot_entries=settings.snapshot_entries,
+            snapshot_bytes=settings.snapshot_bytes,
+        )
+    except BaseException:
+        _let_go(database, lease)
+        raise
+
+
+def _found_or_made(database: Database, name: str, config: TrainingConfig | None) -> Job:
+    if "oort_meta" not in database.tables():
+        _refuse_what_was_lost(database, 1)
+        with database.transaction():
+            schema.create(database)
+    schema.version_of(database)
+    job = schema.job_named(database, name)
+    if job is not None:
+        return job
+    try:
+        with database.transaction():
+            job = schema.add_job(database, name, (config or TrainingConfig()).to_dict())
+            _refuse_what_was_lost(database, job.number)
+    except ConflictError:
+        job = schema.job_named(database, name)  # made by another process just now
+    if job is None:
+        message = f"{shown(database.url)} is damaged: job {name!r} can neither be found nor made"
+        raise DamagedStoreError(message)
+    return job
+
+
+def _refuse_what_was_lost(database: Database, number: int) -> None:
+    """A job that was acknowledged to and is not there is lost, not new."""
+    if not isinstance(database, SQLite):
+        return
+    note = Acknowledged(database.path)
+    lost = [job for job in note.jobs() if job >= number]
+    if lost:
+        message = (
+            f"{database.path} is damaged: it has no job {lost[0]}, to which "
+            f"{note.sequence(lost[0])} entries were acknowledged; restore it, or, to begin anew, "
+            f"delete {note.path}"
+        )
+        raise DamagedStoreError(message)
+
+
+def _reconfigure(
+    database: Database, lease: Lease, config: TrainingConfig, *, allowed: bool
+) -> None:
+    """Give a job other settings: its state, as it is under them, becomes a snapshot."""
+    old = config_of(lease.job)
+    if not allowed:
+        was, now = old.to_dict(), config.to_dict()
+        differ = ", ".join(
+            f"{name} is {was[name]!r}, not {now[name]!r}" for name in was if was[name] != now[name]
+        )
+        message = (
+            f"config must be that of job {lease.job.name!r} in {shown(database.url)} ({differ}), "
+            f"or left out, unless reconfigure=True"
+        )
+        raise ConfigError(message)
+    before, after = Replayed(old), Replayed(config)
+    found = recover(database, lease.job, before)
+    state = before.state(found.sequence)
+    arrays = dict(state.arrays)
+    if config.sketch_width != old.sketch_width:
+        rows = len(arrays["flags"])
+        arrays["sketch"] = np.zeros((rows, config.sketch_width), np.float32)
+    after.take_state(State(found.sequence, state.meta, arrays))
+    after.count_removed()
+    for listed in snapshots.listed(database, lease.job.number):
+        if listed.sequence == found.sequence:
+            snapshots.discard(database, lease.job.number, listed.sequence)
+
+    def settled() -> bool:
+        return leases.is_held(database, lease)
+
+    done = snapshots.write(
+        database,
+        lease.job.number,
+        after.state(found.sequence),
+        may_go_on=settled,
+        with_last=lambda: schema.change_settings(database, lease.job, config.to_dict()),
+    )
+    if done is None:
+        raise leases.lost(database, lease)
+    keeper.compact(database, lease, keep_previous=False)
+
+
+def _let_go(database: Database, lease: Lease | None) -> None:
+    try:
+        if lease is not None:
+            leases.release(database, lease)
+    except StoreError as error:
+        _log.warning("the lease was not given back: %s", error)
+    finally:
+        database.close()
