@@ -34,7 +34,6 @@ def test_a_job_on_a_superlink_that_is_killed_continues_when_it_is_started_again(
         wait_until(lambda: len(rounds()) >= 1, "the first round is done", tmp_path)
         link.kill()  # in mid-job: SuperLink, server app and clients
         before = rounds()
-        known = oort.load_selector(state / "selector.oort")
         assert not (state / "done").exists()
 
         link.start(num_nodes=3)  # new node ids, the same partitions
@@ -43,12 +42,17 @@ def test_a_job_on_a_superlink_that_is_killed_continues_when_it_is_started_again(
         wait_until((state / "done").exists, "the job is done", tmp_path)
 
     after = rounds()
-    assert [line["round"] for line in after] == list(range(1, total + 1))
+    assert len(after) == total
+    numbers = [line["round"] for line in after]
+    assert numbers == sorted(
+        set(numbers)
+    )  # a round that was under way is lost, and never repeated
+    assert numbers[len(before)] in (before[-1]["round"] + 1, before[-1]["round"] + 2)
     assert all(len(line["completed"]) == 2 for line in after)
     assert {line["ended_by"] for line in after} <= {"quorum", "everyone"}
     picked = {c for line in after for c in line["completed"] + line["failed"] + line["unused"]}
     assert picked == {0, 1, 2}
-    selector = oort.load_selector(state / "selector.oort")
-    assert (known.num_clients, selector.num_clients) == (3, 3)
-    assert selector.round_number == total
+    with oort.open_selector(f"sqlite:///{state}/oort.db", job="tiny") as selector:
+        assert selector.num_clients == 3
+        assert selector.round_number == numbers[-1]
     np.testing.assert_allclose(np.load(state / "model.npy"), total)

@@ -1,4 +1,4 @@
-"""A server that keeps model and selector in a folder and continues from there."""
+"""A server that keeps its model in a folder and its selector in a database beside it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,21 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     folder = Path(str(context.run_config["state-folder"]))
-    saved, model = folder / "selector.oort", folder / "model.npy"
-    selector = oort.load_selector(saved) if saved.exists() else oort.create_training_selector()
+    with oort.open_selector(f"sqlite:///{folder}/oort.db", job="tiny") as selector:
+        train(grid, folder, selector, int(context.run_config["num-server-rounds"]))
+    (folder / "done").touch()
+
+
+def train(grid: Grid, folder: Path, selector: oort.TrainingSelector, num_rounds: int) -> None:
+    model, log = folder / "model.npy", folder / "rounds.jsonl"
 
     def keep(summary: RoundSummary) -> None:
         np.save(model, summary.arrays.to_numpy_ndarrays()[0])
-        selector.save(saved)
         line = {"round": summary.round_number, "ended_by": summary.ended_by}
         for outcome in ("completed", "failed", "unused"):
             line[outcome] = summary.clients(outcome)
-        with (folder / "rounds.jsonl").open("a") as log:
-            log.write(json.dumps(line) + "\n")
+        with log.open("a") as out:
+            out.write(json.dumps(line) + "\n")
 
     strategy = OortStrategy(
         FedAvg(fraction_evaluate=0.0, min_available_nodes=3),
@@ -38,6 +42,5 @@ def main(grid: Grid, context: Context) -> None:
         after_round=keep,
     )
     start = np.load(model) if model.exists() else np.zeros(2)
-    left = int(context.run_config["num-server-rounds"]) - selector.round_number
-    strategy.start(grid, ArrayRecord([start]), num_rounds=left, timeout=120.0)
-    (folder / "done").touch()
+    done = len(log.read_text().splitlines()) if log.exists() else 0
+    strategy.start(grid, ArrayRecord([start]), num_rounds=num_rounds - done, timeout=120.0)
