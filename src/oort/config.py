@@ -158,6 +158,11 @@ class TrainingConfig:
             require(named, "TrainingConfig.max_participations", allowed, self.max_participations)
         elif self.max_participations is not None:
             _integer(self, "max_participations", 1)
+            countable = int(self.max_participations) < 65_535
+            allowed = "at most 65,534: counts end there"
+            require(
+                countable, "TrainingConfig.max_participations", allowed, self.max_participations
+            )
         _integer(self, "sketch_width", 0, 65_536)
         require(
             isinstance(self.exploration, ExplorationConfig),
