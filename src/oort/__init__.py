@@ -16,6 +16,7 @@ from oort.errors import (
     ConfigWarning,
     DamagedFileError,
     DamagedStoreError,
+    EngineWarning,
     IncompleteClientWarning,
     InfeasibleRequestError,
     InvalidArgumentError,
@@ -31,6 +32,7 @@ from oort.errors import (
     OortError,
     OortWarning,
     OutOfTimeError,
+    PrivacyWarning,
     RoundError,
     SaveFileError,
     StaleFeedbackWarning,
@@ -38,6 +40,7 @@ from oort.errors import (
     StoreUnavailableError,
     UnknownCategoryError,
     UnknownClientError,
+    WaitTimeoutError,
 )
 from oort.protocols import TestingSelector, TrainingSelector
 from oort.store import DurableSelector, StoreConfig, open_selector
@@ -82,6 +85,7 @@ __all__ = [
     "DamagedFileError",
     "DamagedStoreError",
     "DurableSelector",
+    "EngineWarning",
     "ExplorationConfig",
     "Feedback",
     "IncompleteClientWarning",
@@ -104,6 +108,7 @@ __all__ = [
     "PacerConfig",
     "Pick",
     "PickTable",
+    "PrivacyWarning",
     "Rejection",
     "Representative",
     "RoundError",
@@ -123,6 +128,7 @@ __all__ = [
     "UnknownCategoryError",
     "UnknownClientError",
     "UpdateResult",
+    "WaitTimeoutError",
     "create_testing_selector",
     "create_training_selector",
     "gradient_norm_utility",

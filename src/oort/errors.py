@@ -17,6 +17,7 @@
     ├── SaveFileError (OSError)                a saved selector cannot be read or written
     │   ├── DamagedFileError                   bytes are missing or changed
     │   └── NewerFileError                     written by a newer version
+    ├── WaitTimeoutError (TimeoutError)        waited for an engine's clients in vain
     ├── StoreError (OSError)                   a durable store cannot be used
     │   ├── StoreUnavailableError              not now: full, unreachable, locked; try again
     │   ├── DamagedStoreError                  bytes in it are missing or changed
@@ -28,7 +29,9 @@
     OortWarning (UserWarning)
     ├── StaleFeedbackWarning                   a report that came too late to be used
     ├── IncompleteClientWarning                clients left out: something about them is unknown
-    └── ConfigWarning                          settings that will not do what they promise
+    ├── ConfigWarning                          settings that will not do what they promise
+    ├── EngineWarning                          an engine, or clients, that do not do their part
+    └── PrivacyWarning                         a promise that guided selection does not keep
 
 Each inherits a builtin too, so that ``except ValueError`` works as everywhere else. Messages have
 one shape: what is wrong, what it must be, what was given.
@@ -136,6 +139,10 @@ class NewerFileError(SaveFileError):
     """A saved selector written by a version that this one does not know."""
 
 
+class WaitTimeoutError(OortError, TimeoutError):
+    """Waited for an engine's clients in vain; the message says how long, and what to do."""
+
+
 class StoreError(OortError, OSError):
     """A durable store cannot be used: a wrong address, no permission, no such job."""
 
@@ -182,6 +189,14 @@ class IncompleteClientWarning(OortWarning):
 
 class ConfigWarning(OortWarning):
     """Settings that are valid but will not do what they promise."""
+
+
+class EngineWarning(OortWarning):
+    """An engine version, or a client, that does not do what our adapter relies on."""
+
+
+class PrivacyWarning(OortWarning):
+    """A privacy promise that does not hold when participants are picked by utility."""
 
 
 def require(holds: bool, setting: str, must_be: str, got: object) -> None:
