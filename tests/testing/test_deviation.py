@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oort
-from oort.testing.bounds import BOUNDS
+from oort.testing.bounds import BOUNDS, Question
 
 
 def plan_for(*args: Any, **settings: Any) -> Any:
@@ -204,6 +205,130 @@ def test_a_stratum_that_cannot_be_is_refused() -> None:
         oort.TakeAll(clients=["a", "a"], range_of_rest=1)
     with pytest.raises(oort.InvalidArgumentError, match="at least 1"):
         oort.TakeAll(range_of_rest=1)
+
+
+def test_the_rest_beside_a_stratum_is_not_supposed_to_begin_where_all_clients_do() -> None:
+    """One empty client and nine giants are taken; the other 990 hold 100 or 200 samples."""
+    counts = np.r_[np.zeros(1), np.full(9, 1_000.0), np.full(500, 100.0), np.full(490, 200.0)]
+    rest = counts[10:]
+    stratum = {
+        "clients": range(10),
+        "range_of_rest": 100,
+        "mean_of_rest": rest.mean(),
+        "std_of_rest": rest.std(),
+    }
+    tester = oort.create_testing_selector(seed=0)
+    tester.register_clients(range(1_000))
+    asked = {"dev_target": 10, "range_of_capacity": 1_000, "min_capacity": 0}
+    plan = tester.select_by_deviation(**asked, take_all=oort.TakeAll(**stratum))
+    assert "kl" not in plan.bound
+    assert plan.num_participants > 10 + 50
+    told = tester.select_by_deviation(
+        **asked, take_all=oort.TakeAll(**stratum, min_of_rest=100), bound="take-all+kl"
+    )
+    for good in (plan, told):
+        missed = 0
+        for seed in range(60):
+            drawn = np.random.default_rng(seed).choice(rest, good.num_participants - 10, False)
+            missed += abs(drawn.mean() - rest.mean()) * 990 / 1_000 > 10
+        assert missed <= 6
+    for wrong in ({"min_of_rest": 0}, {"min_of_rest": 150}, {"mean_of_rest": 90}):
+        with pytest.raises(oort.InvalidArgumentError, match=r"TakeAll\.mean_of_rest must be betw"):
+            tester.select_by_deviation(
+                **asked, take_all=oort.TakeAll(**{**stratum, "min_of_rest": 100, **wrong})
+            )
+    with pytest.raises(oort.InvalidArgumentError, match=r"'take-all\+kl' needs min_of_rest"):
+        tester.select_by_deviation(**asked, take_all=oort.TakeAll(**stratum), bound="take-all+kl")
+
+
+@pytest.mark.parametrize("mean", [-40.0, 140.0, 400.0, 0.0, 100.0])
+def test_no_bound_drops_a_direction_because_the_mean_contradicts_the_range(mean: float) -> None:
+    question = Question(
+        num_clients=1_000,
+        deviation=np.array([10.0]),
+        span=np.array([100.0]),
+        allowed_failure=0.05,
+        low=np.array([0.0]),
+        mean=np.array([mean]),
+        std=np.array([50.0]),
+    )
+    unknown = replace(question, mean=None, low=None)
+    n = np.array([1.0, 10.0, 100.0])
+    assert np.all(
+        BOUNDS["bennett"].log_failure(n, question) == BOUNDS["bennett"].log_failure(n, unknown)
+    )
+    if not 0 <= mean <= 100:
+        assert np.all(BOUNDS["kl"].log_failure(n, question) >= 0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"mean": [5, 5], "max_total": 0.1}, r"max_total must be at least the mean total \(10\)"),
+        ({"mean": [1, 1], "mean_total": 1_000, "max_total": 2_000}, "mean_total must be the sum"),
+        ({"mean_total": 10, "max_total": 9}, "max_total must be at least the mean total"),
+    ],
+)
+def test_totals_that_contradict_one_another_are_refused(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(oort.InvalidArgumentError, match=says):
+        plan_for(0.2, [10, 10], 1_000, unit="l1", **change)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"max_total_of_rest": -5}, r"TakeAll\.max_total_of_rest must be .*; got -5"),
+        ({"max_total_of_rest": "x"}, r"TakeAll\.max_total_of_rest must be .*; got 'x'"),
+        ({"mean_of_rest": 9, "max_total_of_rest": 3}, "max_total_of_rest must be at least"),
+        ({"mean_of_rest": -1}, r"TakeAll\.mean_of_rest must be .*; got -1"),
+        ({"std_of_rest": "x"}, r"TakeAll\.std_of_rest must be .*; got 'x'"),
+        ({"std_of_rest": 6}, r"TakeAll\.std_of_rest must be at most half .*; got 6"),
+        ({"min_of_rest": 200}, r"TakeAll\.min_of_rest must be in the range of all .*; got 200"),
+        ({"mean_of_rest": 60}, r"TakeAll\.mean_of_rest must be what mean leaves .*; got 60"),
+        ({"clients": "abcde"}, r"TakeAll\.clients must be a list .*; got 'abcde'"),
+        ({"clients": 5}, r"TakeAll\.clients must be a list .*; got 5"),
+        ({"clients": [["a"]]}, "client id must be"),
+    ],
+)
+def test_what_cannot_be_true_of_the_rest_is_refused(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(oort.InvalidArgumentError, match=says):
+        plan_for(
+            1,
+            100,
+            1_000,
+            mean=50,
+            min_capacity=0,
+            take_all=oort.TakeAll(**{"num_clients": 5, "range_of_rest": 10, **change}),
+        )
+
+
+@pytest.mark.parametrize("wrong", [5, [5], "abc", None])
+def test_a_stratum_of_another_kind_is_refused(wrong: Any) -> None:
+    with pytest.raises(oort.InvalidArgumentError, match="take_all must be a TakeAll or several"):
+        plan_for(1, 100, 1_000, take_all=wrong)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dev_target": 10**400},
+        {"dev_target": 10**5_000},
+        {"dev_target": [1, [2, 3]]},
+        {"total_num_clients": 10**400},
+        {"range_of_capacity": 10**400},
+    ],
+)
+def test_numbers_beyond_all_measure_are_refused(change: dict[str, Any]) -> None:
+    asked: dict[str, Any] = {"dev_target": 15, "range_of_capacity": 300, "total_num_clients": 1000}
+    with pytest.raises(oort.InvalidArgumentError, match="must be"):
+        plan_for(**{**asked, **change})
+
+
+@pytest.mark.parametrize("target", [1e200, 1e308])
+def test_a_target_far_beyond_the_range_takes_one_participant(target: float) -> None:
+    known = {"mean": 40, "min_capacity": 0, "std": 30, "expected_std": 30}
+    plan = plan_for(target, 300, 1_000, **known)
+    assert {s.num_participants for s in plan.sizes} == {1}
 
 
 def registered(count: int = 1_000, seed: int = 3) -> Any:
