@@ -211,7 +211,7 @@ def test_the_rest_beside_a_stratum_is_not_supposed_to_begin_where_all_clients_do
     """One empty client and nine giants are taken; the other 990 hold 100 or 200 samples."""
     counts = np.r_[np.zeros(1), np.full(9, 1_000.0), np.full(500, 100.0), np.full(490, 200.0)]
     rest = counts[10:]
-    stratum = {
+    stratum: dict[str, Any] = {
         "clients": range(10),
         "range_of_rest": 100,
         "mean_of_rest": rest.mean(),
@@ -219,7 +219,7 @@ def test_the_rest_beside_a_stratum_is_not_supposed_to_begin_where_all_clients_do
     }
     tester = oort.create_testing_selector(seed=0)
     tester.register_clients(range(1_000))
-    asked = {"dev_target": 10, "range_of_capacity": 1_000, "min_capacity": 0}
+    asked: dict[str, Any] = {"dev_target": 10, "range_of_capacity": 1_000, "min_capacity": 0}
     plan = tester.select_by_deviation(**asked, take_all=oort.TakeAll(**stratum))
     assert "kl" not in plan.bound
     assert plan.num_participants > 10 + 50
@@ -390,6 +390,24 @@ def test_over_commit_invites_more_but_never_more_than_there_are() -> None:
     assert len(more) == more.num_invited == math.ceil(1.3 * plain.num_participants)
     assert len(tester.select_by_deviation(50, 300, over_commit=100)) == 1_000
     assert plan_for(50, 300, 1_000, over_commit=0.3).num_invited == more.num_invited
+
+
+@pytest.mark.parametrize(
+    ("needed", "more", "invited"),
+    [(110, 0.1, 121), (100, 0.1, 110), (50, 0.1, 55), (10, 0.25, 13)],
+)
+def test_over_commit_is_rounded_up_as_on_paper(needed: int, more: float, invited: int) -> None:
+    assert plan_for(0, 300, needed).num_participants == needed
+    sized = next(
+        plan_for(target, 300, 100_000, over_commit=more)
+        for target in np.geomspace(5, 200, 2_000)
+        if plan_for(target, 300, 100_000).num_participants == needed
+    )
+    assert sized.num_invited == invited
+
+
+def test_any_over_commit_invites_at_most_everybody() -> None:
+    assert plan_for(50, 300, 1_000, over_commit=1e308).num_invited == 1_000
 
 
 def test_forgotten_clients_are_not_drawn() -> None:

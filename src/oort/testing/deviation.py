@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -130,18 +130,21 @@ class DeviationPlan:
         metric_range: tuple[float, float] = (0.0, 1.0),
         confidence: float | None = None,
         joint: bool = False,
+        slices: Sequence[str] | None = None,
     ) -> Estimate:
         """The population's accuracy, or another metric's mean over samples, with a valid interval.
 
         Args:
             results: By client id (or a list where the plan knows no ids): ``(samples, correct)``,
-                a mapping, or a :class:`~oort.testing.results.ClientResult`, which may have slices
-                and any metric's sum.
+                with another metric ``(samples, sum)``; a mapping, or a
+                :class:`~oort.testing.results.ClientResult`, which may have slices.
             max_samples: The most samples that a client reports about; from the plan's range where
                 not given.
             metric_range: The smallest and largest value that the metric can have for one sample.
             confidence: Of each interval; the plan's where not given.
             joint: Whether overall and slices must hold together.
+            slices: Which slices to estimate, settled beforehand; all that are reported where not
+                given.
 
         Raises:
             InvalidFeedbackError: A result cannot be used, or is from a client that was not drawn.
@@ -154,6 +157,7 @@ class DeviationPlan:
             confidence=checked,
             metric_range=metric_range,
             joint=joint,
+            slices=slices,
         )
 
     def _design(self, max_samples: float | None) -> Design:
@@ -168,7 +172,11 @@ class DeviationPlan:
             most=most,
             span=span,
             most_of_taken=self._most_of_taken(max_samples),
+            most_from="the range of capacity given; pass max_samples for another limit"
+            if max_samples is None
+            else "max_samples",
             seed=self.seed,
+            notes=self.notes,
         )
 
     def _capacity(self, max_samples: float | None) -> tuple[float | None, float]:
