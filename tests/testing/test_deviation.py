@@ -134,7 +134,8 @@ def test_every_bound_is_there_by_name_with_source_and_assumptions(name: str) -> 
 
 
 def test_an_expected_std_promises_only_what_the_data_can_keep() -> None:
-    plan = plan_for(15, 300, 14_477, expected_std=10)
+    assert plan_for(15, 300, 14_477, expected_std=10).bound == "serfling"
+    plan = plan_for(15, 300, 14_477, expected_std=10, bound="empirical-bernstein-serfling")
     assert plan.bound == "empirical-bernstein-serfling"
     assert "comes out above expected_std" in plan.guarantee
 
@@ -499,6 +500,102 @@ def test_confirm_says_when_the_range_that_was_told_is_not_true() -> None:
     assert confirmation.held is None
     assert math.isinf(confirmation.deviation_bound)
     assert any("guarantee does not hold" in note for note in confirmation.notes)
+
+
+@pytest.mark.parametrize(
+    ("told", "counts", "says"),
+    [
+        (
+            {"range_of_capacity": 300, "min_capacity": 0},
+            np.linspace(5_000, 5_100, 900),
+            "not betw",
+        ),
+        ({"range_of_capacity": 300, "min_capacity": 50}, np.full(900, 49.0), "from 49 to 49, not"),
+        (
+            {"range_of_capacity": 300, "max_total": 20},
+            np.full(900, 40.0),
+            "holds 40 samples, more",
+        ),
+    ],
+)
+def test_confirm_says_when_counts_lie_elsewhere_than_the_plan_was_told(
+    told: dict[str, Any], counts: Any, says: str
+) -> None:
+    confirmation = plan_for(15, total_num_clients=1_000, **told).confirm(counts)
+    assert confirmation.held is None
+    assert math.isinf(confirmation.deviation_bound)
+    assert says in confirmation.notes[-1]
+    assert "guarantee does not hold" in confirmation.notes[-1]
+
+
+def test_confirm_says_when_the_rest_beside_a_stratum_is_not_what_was_told() -> None:
+    tester = registered(100)
+    stratum = oort.TakeAll(
+        clients=["phone-0"], range_of_rest=5, min_of_rest=10, max_total_of_rest=12
+    )
+    plan = tester.select_by_deviation(1, 1_000, take_all=stratum, bound="take-all")
+    assert plan.confirm({c: 900 if c == "phone-0" else 11 for c in plan}).notes == ()
+    for wrong in (3, 13, 30):
+        bad = {c: 900 if c == "phone-0" else wrong for c in plan}
+        assert "guarantee does not hold" in plan.confirm(bad).notes[-1]
+
+
+def test_an_l1_plan_is_void_where_a_client_holds_more_than_the_largest_told() -> None:
+    plan = plan_for(0.4, [300, 300], 1_000, unit="l1", mean_total=15, max_total=20)
+    assert plan.bound == "l1-subsets"
+    assert plan.confirm(np.full((900, 2), 10.0)).held is True
+    void = plan.confirm(np.full((900, 2), 200.0))
+    assert void.held is None
+    assert "holds 400 samples, more than the 20" in void.notes[-1]
+
+
+def test_confirm_refuses_more_rows_than_clients() -> None:
+    with pytest.raises(oort.InvalidArgumentError, match="at most 100 drawn"):
+        plan_for(15, 300, 100).confirm(np.full(500, 10.0))
+    stratum = oort.TakeAll(clients=["giant"], range_of_rest=5)
+    plan = plan_for(1, 1_000, 10, take_all=stratum, bound="take-all")
+    with pytest.raises(oort.InvalidArgumentError, match="at most 9 drawn"):
+        plan.confirm({f"small-{i}": 3 for i in range(10)})
+
+
+def test_confirm_refuses_a_category_that_nobody_asked_for() -> None:
+    plan = plan_for(3, 10, 200, categories=["cat", "dog"])
+    with pytest.raises(oort.InvalidArgumentError, match="categories cat, dog; got 'dgo'"):
+        plan.confirm({1: {"cat": 4, "dgo": 1}})
+
+
+def test_confirm_takes_single_numbers_and_lists_of_one_together() -> None:
+    assert plan_for(15, 300, 100).confirm({1: 5, 2: [6], 3: [7]}).means == (6.0,)
+
+
+def test_participants_without_samples_are_as_far_from_any_distribution_as_can_be() -> None:
+    plan = plan_for(1.5, [10, 10], 1_000, unit="l1", mean=[5, 5])
+    empty = plan.confirm(np.zeros((900, 2)))
+    assert empty.deviation == 2.0
+    assert empty.held is False
+    assert any("no samples" in note for note in empty.notes)
+
+
+def test_no_counts_at_all_tell_nothing() -> None:
+    nothing = plan_for(15, 300, 100, mean=20).confirm([])
+    assert nothing.deviation is None
+    assert nothing.held is None
+    assert "nan" not in str(nothing)
+
+
+def test_everybodys_counts_are_exact_even_where_the_range_was_not() -> None:
+    everybody = plan_for(2, 10, 100).confirm([1.0, 50.0] * 50)
+    assert everybody.deviation_bound == 0.0
+    assert everybody.held is True
+    tester = registered(4)
+    stratum = oort.TakeAll(clients=["phone-0"], range_of_rest=2)
+    plan = tester.select_by_deviation(0, 10, take_all=stratum, bound="take-all")
+    assert plan.confirm({c: i * 30 for i, c in enumerate(plan)}).deviation_bound == 0.0
+
+
+def test_one_participant_is_not_said_in_the_plural() -> None:
+    assert str(plan_for(300, 300, 100)).startswith("1 participant. ")
+    assert "The only client takes part" in plan_for(1, 300, 1).guarantee
 
 
 def test_confirm_takes_counts_by_client_and_category() -> None:

@@ -75,6 +75,11 @@ class DeviationPlan:
         return max(0.0, 1.0 - 2.0 * self.request.num_categories * self.request.allowed_failure)
 
     @property
+    def size_in_words(self) -> str:
+        """The number of participants, as one says it."""
+        return f"{self.num_participants:,} participant{'' if self.num_participants == 1 else 's'}"
+
+    @property
     def guarantee(self) -> str:
         """The promise in one sentence."""
         return _guarantee(self)
@@ -94,9 +99,7 @@ class DeviationPlan:
         return len(self.participants)
 
     def __str__(self) -> str:
-        return "\n".join(
-            [f"{self.num_participants:,} participants. {self.guarantee}", *self.notes]
-        )
+        return "\n".join([f"{self.size_in_words}. {self.guarantee}", *self.notes])
 
     def confirm(self, counts: object, *, mean: object = None) -> Confirmation:
         """How far the participants' data is from the population's.
@@ -112,6 +115,9 @@ class DeviationPlan:
         request = self.request
         clients, rows = count_table(counts, request.num_categories, request.category_names)
         taken = self._strata(clients, len(rows))
+        most = request.total_num_clients - (self.take_all.size if self.take_all else 0)
+        if len(rows) - int(taken.sum()) > most:
+            refuse("counts", f"at most {most:,} drawn clients' rows, one a client", len(rows))
         return confirm(
             request,
             self.sized.bound,
@@ -234,6 +240,8 @@ def _guarantee(plan: DeviationPlan) -> str:
     request = plan.request
     what = _what(request)
     if plan.num_participants >= request.total_num_clients:
+        if request.total_num_clients == 1:
+            return f"The only client takes part, so {what} is exact."
         return f"All {request.total_num_clients:,} clients take part, so {what} is exact."
     weighted = (
         ""
