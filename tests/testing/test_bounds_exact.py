@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, combinations_with_replacement, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,7 +114,7 @@ def test_what_each_bound_plans_keeps_the_target_by_exact_counting(name: str) -> 
     tester = oort.create_testing_selector()
     for num_clients, ones in TWO_POINT:
         p = ones / num_clients
-        known = {"mean": p, "std": float(np.sqrt(p * (1 - p))), "min_capacity": 0}
+        known: dict[str, Any] = {"mean": p, "std": float(np.sqrt(p * (1 - p))), "min_capacity": 0}
         for confidence, epsilon in product(CONFIDENCES, TARGETS):
             plan = tester.select_by_deviation(
                 epsilon, 1, num_clients, confidence=confidence, bound=name, **known
