@@ -9,40 +9,57 @@
 >>> selector.update_client_util("phone-17", feedback)
 """
 
-from oort.config import ExplorationConfig, PacerConfig, TrainingConfig
+from oort.config import ExplorationConfig, PacerConfig, TestingConfig, TrainingConfig
 from oort.errors import (
+    BudgetTooSmallError,
     ConfigError,
     ConfigWarning,
     DamagedFileError,
     DamagedStoreError,
     EngineWarning,
+    IncompleteClientWarning,
+    InfeasibleRequestError,
     InvalidArgumentError,
     InvalidClientIdError,
+    InvalidClientInfoError,
     InvalidFeedbackError,
+    InvalidRequestError,
     LeaseError,
     MissingExtraError,
     NewerFileError,
     NewerStoreError,
+    NotEnoughSamplesError,
     OortError,
     OortWarning,
+    OutOfTimeError,
     PrivacyWarning,
     RoundError,
     SaveFileError,
     StaleFeedbackWarning,
     StoreError,
     StoreUnavailableError,
+    UnknownCategoryError,
     UnknownClientError,
     WaitTimeoutError,
 )
 from oort.protocols import TestingSelector, TrainingSelector
 from oort.store import DurableSelector, StoreConfig, open_selector
-from oort.testing import ClientResult, TakeAll, create_testing_selector
+from oort.testing import (
+    Balanced,
+    ClientInformation,
+    ClientResult,
+    Representative,
+    TakeAll,
+    TestPlan,
+    create_testing_selector,
+)
 from oort.training.meters import LossMeter, gradient_norm_utility, loss_utility
 from oort.training.selector import create_training_selector, load_selector
 from oort.training.utility import register_fairness, register_utility
 from oort.types import (
     ClientColumns,
     ClientId,
+    ClientInfo,
     Feedback,
     Outcome,
     Pick,
@@ -56,8 +73,12 @@ from oort.types import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Balanced",
+    "BudgetTooSmallError",
     "ClientColumns",
     "ClientId",
+    "ClientInfo",
+    "ClientInformation",
     "ClientResult",
     "ConfigError",
     "ConfigWarning",
@@ -67,22 +88,29 @@ __all__ = [
     "EngineWarning",
     "ExplorationConfig",
     "Feedback",
+    "IncompleteClientWarning",
+    "InfeasibleRequestError",
     "InvalidArgumentError",
     "InvalidClientIdError",
+    "InvalidClientInfoError",
     "InvalidFeedbackError",
+    "InvalidRequestError",
     "LeaseError",
     "LossMeter",
     "MissingExtraError",
     "NewerFileError",
     "NewerStoreError",
+    "NotEnoughSamplesError",
     "OortError",
     "OortWarning",
+    "OutOfTimeError",
     "Outcome",
     "PacerConfig",
     "Pick",
     "PickTable",
     "PrivacyWarning",
     "Rejection",
+    "Representative",
     "RoundError",
     "RowNumbers",
     "SaveFileError",
@@ -92,9 +120,12 @@ __all__ = [
     "StoreError",
     "StoreUnavailableError",
     "TakeAll",
+    "TestPlan",
+    "TestingConfig",
     "TestingSelector",
     "TrainingConfig",
     "TrainingSelector",
+    "UnknownCategoryError",
     "UnknownClientError",
     "UpdateResult",
     "WaitTimeoutError",
