@@ -3,7 +3,7 @@
     python -m benchmarks.store [--clients N] [--rounds N] [--folder FOLDER] [--out FOLDER]
 
 Works on SQLite in ``--folder``, which should be on the disk that you would use: syncing is most of
-what is measured. Writes ``store.json``.
+what is measured. Writes ``store.json``, and ``store.md``, the table in the documentation.
 """
 
 from __future__ import annotations
@@ -225,6 +225,48 @@ def _journal_bytes(url: str) -> int:
     return int(size)
 
 
+def table(results: dict[str, Any]) -> str:
+    """What a reader wants to know, in Markdown."""
+    commit, stalls, few, many = results["commit"], results["stall"], *results["recovery"]
+    opened = "opening {:,} clients and {:,} rounds of journal, {:,} reports a round"
+    rows = [
+        (
+            "commit of 1,300 reports, median",
+            f"{commit['commit']['median_ms']:.1f} ms, of which {commit['sync_alone']['median_ms']:.1f}"
+            " ms is what writing and syncing as many bytes to a plain file takes",
+        ),
+        *(
+            (
+                opened.format(results["clients"], each["rounds"], each["reports_per_round"]),
+                f"{each['open']['median_ms'] / 1e3:.1f} s",
+            )
+            for each in (few, many)
+        ),
+        (
+            f"longest delay of a selection by a snapshot under way, {results['clients']:,} clients",
+            f"{stalls['longest_stall_ms']:.0f} ms",
+        ),
+        (
+            "snapshot, ids of 15 characters included",
+            f"{results['snapshot']['snapshot_bytes_per_client']} bytes per client",
+        ),
+        (
+            "journal",
+            f"{few['journal_bytes_per_round']:,} bytes per round of 130 reports, "
+            f"{many['journal_bytes_per_round']:,} of 1,300",
+        ),
+    ]
+    lines = [
+        "| what | measured |",
+        "|---|---|",
+        *(f"| {what} | {value} |" for what, value in rows),
+    ]
+    about = results["machine"]
+    load = f"load {about['load_average']} to {results['load_average_at_end']} while measuring"
+    machine_line = f"{about['processor']}, {about['cores']} cores, {load}"
+    return "\n".join([*lines, "", f"SQLite on {machine_line}.", ""])
+
+
 def main() -> None:
     """Measure everything and write it down."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -250,6 +292,7 @@ def main() -> None:
     results["load_average_at_end"] = round(os.getloadavg()[0], 2)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "store.json").write_text(json.dumps(results, indent=1) + "\n")
+    (options.out / "store.md").write_text(table(results))
 
 
 if __name__ == "__main__":
