@@ -232,8 +232,8 @@ def table(results: dict[str, Any]) -> str:
     rows = [
         (
             "commit of 1,300 reports, median",
-            f"{commit['commit']['median_ms']:.1f} ms, of which {commit['sync_alone']['median_ms']:.1f}"
-            " ms is what writing and syncing as many bytes to a plain file takes",
+            f"{commit['commit']['median_ms']:.1f} ms; writing and syncing as many bytes to a "
+            f"plain file: {commit['sync_alone']['median_ms']:.1f} ms",
         ),
         *(
             (
@@ -243,7 +243,7 @@ def table(results: dict[str, Any]) -> str:
             for each in (few, many)
         ),
         (
-            f"longest delay of a selection by a snapshot under way, {results['clients']:,} clients",
+            f"longest delay of a selection by a snapshot of {results['clients']:,} clients",
             f"{stalls['longest_stall_ms']:.0f} ms",
         ),
         (
