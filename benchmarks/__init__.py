@@ -10,6 +10,6 @@
     machine      the machine that figures were taken on
 
 ``make bench`` runs ``selection``, ``make bench-sim`` runs ``simulation``, ``make bench-store``
-runs ``store``; all write ``benchmarks/results``. Times are medians of several runs in one process on one machine; the file
-names the machine. Nothing here is part of the wheel.
+runs ``store``; all write ``benchmarks/results``. Times are medians of several runs in one process
+on one machine; the file names the machine. Nothing here is part of the wheel.
 """

@@ -227,7 +227,8 @@ def _journal_bytes(url: str) -> int:
 
 def table(results: dict[str, Any]) -> str:
     """What a reader wants to know, in Markdown."""
-    commit, stalls, few, many = results["commit"], results["stall"], *results["recovery"]
+    commit, stalls = results["commit"], results["stall"]
+    few, many = results["recovery"]
     opened = "opening {:,} clients and {:,} rounds of journal, {:,} reports a round"
     rows = [
         (
