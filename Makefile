@@ -2,16 +2,17 @@
 PYTHON ?= python3
 VENV   := .venv
 OLDEST := .venv-oldest
+PYSYFT := .venv-pysyft
 BIN    := $(VENV)/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 WORKERS ?= 2
 KILLS  ?= 5000
 
 # Modules that cannot be imported without an extra, which the oldest environment has none of.
-NEEDS_EXTRAS := cli plots kernels/compiled.py
+NEEDS_EXTRAS := cli plots integrations kernels/compiled.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest check format docs bench bench-sim bench-store postgres soak clean
+.PHONY: help demo test test-oldest test-pysyft check format docs bench bench-sim bench-store postgres soak clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -31,6 +32,9 @@ postgres:
 
 soak: $(VENV)/.test postgres  ## kill a durable selector thousands of times and look at what is left
 	OORT_KILLS=$(KILLS) OORT_KILL_SEED=$$(date +%s) $(BIN)/python -m pytest -n $(WORKERS) --dist=load tests/store/test_killing.py
+
+test-pysyft: $(PYSYFT)/.test  ## the PySyft adapter, which needs another version of Flower than the rest
+	$(PYSYFT)/bin/python -m pytest -n $(WORKERS) tests/integrations/pysyft tests/integrations/flower/test_rounds.py
 
 check: $(VENV)/.check  ## lint, types, layers, dependencies
 	$(BIN)/ruff format --check .
@@ -57,7 +61,7 @@ bench-sim: $(VENV)/.bench-sim  ## the simulator beside Flower's and pfl-research
 	$(BIN)/python -m benchmarks.simulation
 
 clean:  ## forget everything that was built
-	rm -rf $(VENV) $(OLDEST) build dist docs/_build docs/_generated oort-demo runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(PYSYFT) build dist docs/_build docs/_generated oort-demo runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -91,4 +95,11 @@ $(OLDEST)/.test: pyproject.toml
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(OLDEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(OLDEST)/bin/python -m pip install --quiet \
 	    numpy==1.25.0 scipy==1.9.3 pytest pytest-xdist hypothesis sybil -e .
+	@touch $@
+
+$(PYSYFT)/.test: pyproject.toml
+	$(PYTHON) -m venv $(PYSYFT)
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(PYSYFT)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(PYSYFT)/bin/python -m pip install --quiet \
+	    pytest pytest-xdist hypothesis sybil -e '.[pysyft]'
 	@touch $@

@@ -9,7 +9,12 @@ from typing import Any
 
 import oort
 
-CONFIGS = (oort.TrainingConfig, oort.ExplorationConfig, oort.PacerConfig)
+CONFIGS = (
+    oort.TrainingConfig,
+    oort.ExplorationConfig,
+    oort.PacerConfig,
+    oort.TestingConfig,
+)
 
 
 def write(folder: Path) -> None:

@@ -181,16 +181,8 @@ def test_a_file_with_bytes_added_is_refused(saved: Path) -> None:
         oort.load_selector(saved)
 
 
-def test_a_changed_byte_is_noticed_or_lies_between_the_columns(saved: Path) -> None:
+def test_a_changed_byte_is_noticed_wherever_it_lies(saved: Path) -> None:
     whole = saved.read_bytes()
-    meta, arrays = savefile.read(saved)
-    length = HEADER.unpack(whole[: HEADER.size])[3]
-    content = json.loads(whole[HEADER.size : HEADER.size + length])
-    start = -(-(HEADER.size + length) // 64) * 64
-    meant = set(range(HEADER.size + length))
-    for entry in content["arrays"]:
-        first = start + entry["offset"]
-        meant |= set(range(first, first + arrays[entry["name"]].nbytes))
     generator = np.random.default_rng(0)
     places = {*range(HEADER.size), *generator.choice(len(whole), 1500, replace=False).tolist()}
     unnoticed = set()
@@ -203,9 +195,7 @@ def test_a_changed_byte_is_noticed_or_lies_between_the_columns(saved: Path) -> N
         except oort.SaveFileError:
             continue
         unnoticed.add(place)
-    assert not unnoticed & meant
-    assert unnoticed, "padding was among the places, and is harmless"
-    assert meta["strategy"] == "oort"
+    assert not unnoticed
 
 
 def test_damage_says_which_part(saved: Path) -> None:

@@ -4,6 +4,8 @@
       .exploration        ExplorationConfig: how much is tried that was never tried
       .pacer              PacerConfig: how patient a round is
 
+    TestingConfig         everything about who tests
+
 Every setting has the default that we recommend. ``TrainingConfig.paper()`` holds the paper's
 values. A config is storable: ``to_dict`` gives plain values, ``from_dict`` takes them back and
 refuses what it does not know.
@@ -20,6 +22,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from oort.errors import ConfigError, require
+from oort.types import ClientId
 
 _Config = TypeVar("_Config")
 
@@ -158,6 +161,11 @@ class TrainingConfig:
             require(named, "TrainingConfig.max_participations", allowed, self.max_participations)
         elif self.max_participations is not None:
             _integer(self, "max_participations", 1)
+            countable = int(self.max_participations) < 65_535
+            allowed = "at most 65,534: counts end there"
+            require(
+                countable, "TrainingConfig.max_participations", allowed, self.max_participations
+            )
         _integer(self, "sketch_width", 0, 65_536)
         require(
             isinstance(self.exploration, ExplorationConfig),
@@ -225,6 +233,122 @@ class TrainingConfig:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, storable as JSON (what is infinite becomes the string "inf")."""
         return {name: _storable(value) for name, value in dataclasses.asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestingConfig:
+    """Who tests: every setting of a category request.
+
+    >>> TestingConfig(budget=200, transfer_mb=4).budget
+    200
+    >>> TestingConfig(budget=0)
+    Traceback (most recent call last):
+    oort.errors.ConfigError: TestingConfig.budget must be a whole number, 1 or more; got 0
+    """
+
+    budget: int | None = field(
+        default=None, metadata={"doc": "the most participants; none: as many as it takes"}
+    )
+    transfer_mb: float = field(
+        default=0.0,
+        metadata={
+            "doc": "megabytes moved to and from a participant, where its own info says nothing"
+        },
+    )
+    max_samples_per_client: int | None = field(
+        default=None,
+        metadata={
+            "doc": "the most samples one client may be asked for; its own info may say less"
+        },
+    )
+    required: tuple[ClientId, ...] = field(
+        default=(), metadata={"doc": "clients that take part in any case"}
+    )
+    excluded: tuple[ClientId, ...] = field(
+        default=(), metadata={"doc": "clients that take no part"}
+    )
+    tolerance: float = field(
+        default=0.01,
+        metadata={
+            "doc": "the gap to the proven optimum at which the search may stop; 0: optimality"
+        },
+    )
+    time_limit_s: float | None = field(
+        default=None,
+        metadata={
+            "doc": "seconds after which the best plan so far is given; none: a fixed effort"
+        },
+    )
+    method: str = field(
+        default="oort", metadata={"doc": '"oort", or for comparison "paper" or "milp"'}
+    )
+    solver: str = field(
+        default="auto",
+        metadata={
+            "doc": 'what solves the MILPs of "paper" and "milp": "highs", "gurobi", or "auto": '
+            "Gurobi where it is installed and licensed, else HiGHS"
+        },
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("budget", "max_samples_per_client"):
+            if getattr(self, name) is not None:
+                _integer(self, name, 1)
+        _number(self, "transfer_mb", 0.0, math.inf, high_open=True)
+        _number(self, "tolerance", 0.0, math.inf, high_open=True)
+        if self.time_limit_s is not None:
+            _number(self, "time_limit_s", 0.0, math.inf, low_open=True)
+        for name in ("required", "excluded"):
+            _ids(self, name)
+        for name, choices in (
+            ("method", ("oort", "paper", "milp")),
+            ("solver", ("highs", "gurobi", "auto")),
+        ):
+            value = getattr(self, name)
+            require(
+                value in choices, f"TestingConfig.{name}", f"one of {', '.join(choices)}", value
+            )
+        both = next((i for i in self.required if i in set(self.excluded)), None)
+        require(
+            both is None, "TestingConfig.excluded", "without the clients that are required", both
+        )
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> TestingConfig:
+        """Settings from plain values.
+
+        Raises:
+            ConfigError: A setting is unknown or wrong; the message names it.
+
+        >>> TestingConfig.from_dict({"budget": 50, "required": ["cam-1"]}).required
+        ('cam-1',)
+        """
+        return _from_mapping(cls, settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, storable as JSON."""
+        return {
+            **dataclasses.asdict(self),
+            "required": list(self.required),
+            "excluded": list(self.excluded),
+        }
+
+
+def _ids(config: object, name: str) -> None:
+    """Check a collection of client ids and store it as a tuple."""
+    value = getattr(config, name)
+    where = f"{type(config).__name__}.{name}"
+    require(
+        not isinstance(value, str | bytes | Mapping), where, "a collection of client ids", value
+    )
+    try:
+        ids = tuple(value.tolist() if hasattr(value, "tolist") else value)
+    except TypeError:
+        ids = (None,)
+    for one in ids:
+        good = isinstance(one, str) or (isinstance(one, int) and not isinstance(one, bool))
+        require(good, where, "a collection of client ids", value)
+    object.__setattr__(config, name, tuple(dict.fromkeys(ids)))
 
 
 def _from_mapping(cls: type[_Config], values: Mapping[str, Any]) -> _Config:

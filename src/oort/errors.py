@@ -4,12 +4,20 @@
     ├── InvalidArgumentError (ValueError)      an argument of a call is wrong
     │   ├── InvalidClientIdError               not a string or a 64-bit integer
     │   ├── InvalidFeedbackError               a client's report cannot be used
-    │   └── RoundError                         a round that is not open, or not yet
+    │   ├── RoundError                         a round that is not open, or not yet
+    │   ├── InvalidClientInfoError             what is said of a client cannot be used
+    │   └── InvalidRequestError                a request for test data that means nothing
+    │       └── UnknownCategoryError           it names a category that nobody was said to have
+    ├── InfeasibleRequestError (ValueError)    a request for test data that cannot be met
+    │   ├── NotEnoughSamplesError              the clients lack samples
+    │   └── BudgetTooSmallError                the budget lacks participants
+    ├── OutOfTimeError (TimeoutError)          the time limit passed before any plan was found
     ├── ConfigError (ValueError)               a setting is wrong, or settings disagree
     ├── UnknownClientError (KeyError)          a client that was never seen
     ├── SaveFileError (OSError)                a saved selector cannot be read or written
     │   ├── DamagedFileError                   bytes are missing or changed
     │   └── NewerFileError                     written by a newer version
+    ├── WaitTimeoutError (TimeoutError)        waited for an engine's clients in vain
     ├── StoreError (OSError)                   a durable store cannot be used
     │   ├── StoreUnavailableError              not now: full, unreachable, locked; try again
     │   ├── DamagedStoreError                  bytes in it are missing or changed
@@ -20,7 +28,10 @@
 
     OortWarning (UserWarning)
     ├── StaleFeedbackWarning                   a report that came too late to be used
-    └── ConfigWarning                          settings that will not do what they promise
+    ├── IncompleteClientWarning                clients left out: something about them is unknown
+    ├── ConfigWarning                          settings that will not do what they promise
+    ├── EngineWarning                          an engine, or clients, that do not do their part
+    └── PrivacyWarning                         a promise that guided selection does not keep
 
 Each inherits a builtin too, so that ``except ValueError`` works as everywhere else. Messages have
 one shape: what is wrong, what it must be, what was given.
@@ -28,7 +39,7 @@ one shape: what is wrong, what it must be, what was given.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class OortError(Exception):
@@ -49,6 +60,60 @@ class InvalidFeedbackError(InvalidArgumentError):
 
 class RoundError(InvalidArgumentError):
     """A call names a round that is not open or has not happened."""
+
+
+class InvalidClientInfoError(InvalidArgumentError):
+    """What is said of a client cannot be used; the message names client, field and value."""
+
+
+class InvalidRequestError(InvalidArgumentError):
+    """A request for test data is empty or means nothing."""
+
+
+class UnknownCategoryError(InvalidRequestError):
+    """A request names a category that no client was said to have."""
+
+
+class InfeasibleRequestError(OortError, ValueError):
+    """A request for test data that cannot be met."""
+
+
+class NotEnoughSamplesError(InfeasibleRequestError):
+    """The clients that may be asked lack samples.
+
+    Attributes:
+        lacking: Samples that are missing of each category.
+        together: Whether each category alone would be there, and only caps on clients stand in the
+            way.
+    """
+
+    def __init__(self, message: str, lacking: dict[Any, int], *, together: bool = False) -> None:
+        super().__init__(message)
+        self.lacking = lacking
+        self.together = together
+
+
+class BudgetTooSmallError(InfeasibleRequestError):
+    """No plan keeps to the budget, or none was found.
+
+    Attributes:
+        budget: The participants allowed.
+        least_found: The least budget that is known to work; none where the search found no plan at
+            all.
+        proven_minimum: The budget below which no plan exists.
+    """
+
+    def __init__(
+        self, message: str, *, budget: int, least_found: int | None, proven_minimum: int
+    ) -> None:
+        super().__init__(message)
+        self.budget = budget
+        self.least_found = least_found
+        self.proven_minimum = proven_minimum
+
+
+class OutOfTimeError(OortError, TimeoutError):
+    """The time limit passed before any plan was found."""
 
 
 class ConfigError(OortError, ValueError):
@@ -72,6 +137,10 @@ class DamagedFileError(SaveFileError):
 
 class NewerFileError(SaveFileError):
     """A saved selector written by a version that this one does not know."""
+
+
+class WaitTimeoutError(OortError, TimeoutError):
+    """Waited for an engine's clients in vain; the message says how long, and what to do."""
 
 
 class StoreError(OortError, OSError):
@@ -114,8 +183,20 @@ class StaleFeedbackWarning(OortWarning):
     """A report for a round so old that Oort no longer knows whether it was counted."""
 
 
+class IncompleteClientWarning(OortWarning):
+    """Clients that are left out of a plan because something about them is unknown."""
+
+
 class ConfigWarning(OortWarning):
     """Settings that are valid but will not do what they promise."""
+
+
+class EngineWarning(OortWarning):
+    """An engine version, or a client, that does not do what our adapter relies on."""
+
+
+class PrivacyWarning(OortWarning):
+    """A privacy promise that does not hold when participants are picked by utility."""
 
 
 def require(holds: bool, setting: str, must_be: str, got: object) -> None:

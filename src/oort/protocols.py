@@ -17,7 +17,17 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy.typing as npt
 
-from oort.types import Among, ClientId, Feedback, Outcome, Rows, Selection, UpdateResult
+from oort.config import TestingConfig
+from oort.types import (
+    Among,
+    ClientId,
+    ClientInfo,
+    Feedback,
+    Outcome,
+    Rows,
+    Selection,
+    UpdateResult,
+)
 
 
 @runtime_checkable
@@ -162,3 +172,13 @@ class TestingSelector(Protocol):
         confidence: float = 0.95,
     ) -> TestPlan:
         """A subset whose data is within a target of the population's: the paper's call."""
+
+    def update_client_info(
+        self, client_id: ClientId, client_info: ClientInfo | Mapping[str, Any]
+    ) -> None:
+        """Take in what one client holds and how fast it is: the paper's call."""
+
+    def select_by_category(
+        self, request_list: Any, testing_config: TestingConfig | Mapping[str, Any] | None = None
+    ) -> TestPlan:
+        """The fastest way to so many samples of each category: the paper's call."""

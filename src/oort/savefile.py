@@ -208,6 +208,8 @@ def _read_block(
     file: io.BufferedIOBase, path: str | os.PathLike[str], start: int, block: _Block
 ) -> npt.NDArray[Any]:
     array = np.empty(block.shape, block.dtype)
+    if any(file.read(max(0, start + block.offset - file.tell()))):
+        _damaged(path, f"there are bytes before column '{block.name}' that should be empty")
     file.seek(start + block.offset)
     got = file.readinto(_bytes(array))
     if got < array.nbytes:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from oort.errors import InvalidArgumentError, InvalidFeedbackError
+from oort.errors import InvalidArgumentError, InvalidClientInfoError, InvalidFeedbackError
 
 ClientId: TypeAlias = str | int
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -143,6 +143,47 @@ class Feedback:
             given.setdefault("num_samples", from_losses.num_samples)
             given["mean_squared_loss"] = from_losses.mean_squared_loss
         return cls(**given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientInfo:
+    """What one client holds and how fast it is: what a test plan needs to know.
+
+    What is left out stays as it was known; ``samples`` replaces all counts of the client. Values
+    are checked when they reach a selector, which knows whose they are.
+
+    >>> ClientInfo(samples={"cat": 120, "dog": 30}, samples_per_s=25).samples["cat"]
+    120
+    """
+
+    samples: Mapping[Any, int] | None = (
+        None  #: samples of each category, named by strings or integers
+    )
+    samples_per_s: float | None = None  #: how fast it tests
+    bandwidth_mbps: float | None = None  #: megabits per second
+    transfer_mb: float | None = (
+        None  #: megabytes to move for one test, where it differs from the job's
+    )
+    max_samples: int | None = None  #: the most samples it may be asked for in one test
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> ClientInfo:
+        """The same from a plain dict.
+
+        Raises:
+            InvalidClientInfoError: A key is not a field; the message lists the fields.
+
+        >>> ClientInfo.from_mapping({"samples_per_s": 25}).samples_per_s
+        25
+        """
+        allowed = [f.name for f in fields(cls)]
+        unknown = sorted(set(values) - set(allowed), key=str)
+        if unknown:
+            message = (
+                f"client info has no field {unknown[0]!r}; the fields are {', '.join(allowed)}"
+            )
+            raise InvalidClientInfoError(message)
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,3 +66,16 @@ def test_help_lists_every_command() -> None:
 
 def test_an_unknown_command_is_refused() -> None:
     assert oort_command("dance").returncode == 2
+
+
+def test_inspect_shows_ids_that_look_like_markup_and_what_came_before_the_first_round(
+    tmp_path: Path,
+) -> None:
+    selector = oort.create_training_selector()
+    selector.register_clients(["evil[/bold]", "quiet"])
+    selector.update_client_util("evil[/bold]", {"utility": 5.0})
+    selector.save(tmp_path / "job[red].oort")
+    done = oort_command("inspect", tmp_path / "job[red].oort")
+    assert done.returncode == 0, done.stderr
+    assert "evil[/bold]" in done.stdout
+    assert "heard of     │ 1" in done.stdout

@@ -54,7 +54,7 @@ def _changes(draw: st.DrawFn) -> Any:
         Marked(draw(st.none() | st.just(rows)), draw(st.booleans())),
         Hinted("duration_s", rows, taken.duration_s),
         Hinted("num_samples", rows, draw(_column(st.integers(0, 2**32 - 1), "u4", size))),
-        Selected(draw(numbers), draw(numbers), rows, draw(numbers), history),
+        Selected(draw(numbers), draw(numbers), rows, draw(numbers), draw(numbers), history),
         Reported(draw(numbers), taken),
         Switched(draw(st.sampled_from(["guided", "uniform"]))),
     ]

@@ -15,7 +15,8 @@ from oort.errors import ConfigError
 def play(selector: oort.training.selector.GuidedSelector, rounds: int, wanted: int) -> None:
     for _ in range(rounds):
         picked = selector.select_participant(wanted)
-        utility = [1000.0 if client % 100 == 0 else 1.0 + client / 1000 for client in picked]
+        numbers = np.array(picked, np.int64)
+        utility = np.where(numbers % 100 == 0, 1000.0, 1.0 + numbers / 1000)
         selector.update_clients(picked, utility=utility, duration_s=1.0)
 
 
@@ -33,7 +34,8 @@ def test_favourites_leave_exploitation_after_twenty_rounds_in_a_large_job() -> N
         selector.update_clients(range(1_000), utility=worth, duration_s=1.0)
         for _ in range(60):
             picked = selector.select_participant(40)
-            selector.update_clients(picked, utility=worth[picked], duration_s=1.0)
+            told = worth[np.array(picked, np.int64)]
+            selector.update_clients(picked, utility=told, duration_s=1.0)
         most[limit] = int(selector.columns().participations.max())
     assert most["auto"] <= 21
     assert most[None] > 22

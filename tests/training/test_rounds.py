@@ -33,9 +33,9 @@ def test_a_row_set_is_a_set_small_or_large(
 
 def test_a_book_comes_back_from_its_state_with_interleaved_rounds_in_order() -> None:
     book = RoundBook(memory=10)
-    book.open(1, np.array([0, 1]))
-    book.open(2, np.array([], np.int64))
-    book.open(3, np.array([2]))
+    book.open(1, np.array([0, 1]), 2)
+    book.open(2, np.array([], np.int64), 2)
+    book.open(3, np.array([2]), 2)
     for number, row in ((3, 0), (2, 1), (3, 2), (3, 3), (2, 4)):
         book.note(number, np.array([row]))
         book.unfolded.append((number, np.array([row]), np.array([row + 0.5], np.float32)))
@@ -58,9 +58,9 @@ def test_folding_clips_and_changes_nothing_until_it_is_taken() -> None:
     assert book.folded(5.0) == {1: (7.0, 2)}
     assert book.folded(np.inf)[1][0] > 1e8
     assert book.history == {}
-    book.open(1, np.array([0]))
+    book.open(1, np.array([0]), 2)
     book.take_history(book.folded(5.0))
     assert book.history == {1: (7.0, 2)}
     assert book.unfolded == []
-    book.open(6, np.array([0]))
+    book.open(6, np.array([0]), 2)
     assert book.history == {}, "older than the memory"

@@ -7,12 +7,13 @@
     export     a job of a store to a file
     import_    a file to a job of a store
     migrate    a store to the newest schema, after a backup
-    plan       who should test: how many participants a request takes
+    plan       who should test, and how many samples of what
     reproduce  one table or figure of the paper, measured again
 
     watching   what long commands share: progress bars, a Ctrl-C that stops at a good place
     plan_deviation    the representative kind of plan
     inspect_store     what inspect shows of a store
+    plan_category     the kind that asks for samples of categories
 
 A command is a module here with ``HELP``, ``add_arguments(parser)`` and ``run(arguments) -> int``;
 it is imported when it is asked for, so that ``oort --help`` needs none of what the commands need.
@@ -37,7 +38,7 @@ COMMANDS = {
     "export": "write a job of a store to a file",
     "import": "make a job of a store from a file",
     "migrate": "bring a store to the newest schema, after a backup",
-    "plan": "how many participants a test takes, and what they guarantee",
+    "plan": "who should test: for a representative test set, or for samples of categories",
     "reproduce": "a table or figure of the paper, measured again",
 }
 

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from oort import savefile
 from oort.baselines import RoundRobinSelector, UniformSelector
 from oort.cli import inspect_store
-from oort.clients.columns import SCHEMA
+from oort.clients.columns import EXPLORED, PRESENT, SCHEMA
 from oort.errors import InvalidArgumentError, SaveFileError
 from oort.store.database import is_url
 from oort.training.bookkeeping import BookkeepingSelector
 from oort.training.selector import GuidedSelector
-from oort.types import ClientColumns
+from oort.types import ClientColumns, Mask
 
 _STRATEGIES: dict[str, type[BookkeepingSelector]] = {
     kind.strategy: kind for kind in (GuidedSelector, UniformSelector, RoundRobinSelector)
@@ -59,7 +60,7 @@ def show_clients(console: Console, selector: BookkeepingSelector, count: int) ->
     """What is known of clients, and the most useful of them."""
     columns = selector.columns()
     if len(columns):
-        console.print(_distribution(columns))
+        console.print(_distribution(columns, _explored(selector)))
         console.print(_clients(selector, columns, count))
 
 
@@ -75,7 +76,7 @@ def _load(path: Path) -> BookkeepingSelector:
 
 
 def _summary(path: Path, selector: BookkeepingSelector) -> Table:
-    table = Table(title=str(path), show_header=False)
+    table = Table(title=escape(str(path)), show_header=False)
     for name, value in facts(selector):
         table.add_row(name, value)
     table.add_row("size", f"{path.stat().st_size:,} bytes")
@@ -85,8 +86,8 @@ def _summary(path: Path, selector: BookkeepingSelector) -> Table:
 def facts(selector: BookkeepingSelector) -> list[tuple[str, str]]:
     """Where a selector stands, in a few lines."""
     columns = selector.columns()
-    heard = columns.last_round > 0
     tried = columns.participations > 0
+    heard = (columns.last_round > 0) | _explored(selector)
     return [
         ("strategy", f"{selector.strategy}, mode {selector.mode}, seed {selector.config.seed}"),
         ("round", f"{selector.round_number:,}"),
@@ -97,13 +98,19 @@ def facts(selector: BookkeepingSelector) -> list[tuple[str, str]]:
     ]
 
 
-def _distribution(columns: ClientColumns) -> Table:
+def _explored(selector: BookkeepingSelector) -> Mask:
+    """Which of the present clients have a utility."""
+    flags = selector._table.flags
+    return np.asarray((flags[(flags & PRESENT) != 0] & EXPLORED) != 0)
+
+
+def _distribution(columns: ClientColumns, explored: Mask) -> Table:
     table = Table(title="What is known of clients")
     for heading in ("column", "unit", "known", "lowest", "median", "95 %", "highest"):
         table.add_column(heading, justify="left" if heading in ("column", "unit") else "right")
     units = {column.name: column.unit for column in SCHEMA}
     known = {
-        "utility": columns.last_round > 0,
+        "utility": explored,
         "duration_s": ~np.isnan(columns.duration_s),
         "num_samples": columns.num_samples > 0,
         "participations": np.ones(len(columns), np.bool_),
@@ -126,7 +133,7 @@ def _clients(selector: BookkeepingSelector, columns: ClientColumns, count: int) 
     for place in best.tolist():
         duration_s = float(columns.duration_s[place])
         table.add_row(
-            repr(ids[place])[:40],
+            escape(repr(ids[place])[:40]),
             f"{columns.utility[place]:,.2f}",
             "–" if np.isnan(duration_s) else f"{duration_s:,.1f}",
             f"{columns.num_samples[place]:,}",

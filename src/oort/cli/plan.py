@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 
-from oort.cli import plan_deviation
+from oort.cli import plan_category, plan_deviation
 from oort.errors import InvalidArgumentError
 
-KINDS = (plan_deviation,)
+KINDS = (plan_deviation, plan_category)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

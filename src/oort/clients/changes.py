@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from oort.clients.columns import EXPLORED
+from oort.clients.columns import EXPLORED, TIMED
 from oort.clients.id_columns import IdColumn
 from oort.clients.table import ClientTable
 from oort.types import Rows
@@ -54,7 +54,8 @@ class Hinted:
 
     def apply(self, table: ClientTable) -> None:
         """Make it so."""
-        unheard = (table.flags[self.rows] & EXPLORED) == 0
+        told = EXPLORED if self.column == "num_samples" else EXPLORED | TIMED
+        unheard = (table.flags[self.rows] & told) == 0
         rows, values = self.rows[unheard], self.values[unheard]
         if self.column == "num_samples":
             table.num_samples[rows] = values

@@ -68,7 +68,15 @@ def listed(given: Any) -> Any:
     >>> listed(value for value in (1.0, None))
     [1.0, None]
     """
-    return given if is_one(given) or isinstance(given, list | np.ndarray) else list(given)
+    if is_one(given) or isinstance(given, list | np.ndarray):
+        return given
+    unpacked = given.to_pylist() if hasattr(given, "to_pylist") else given
+    return [None if _is_null(item) else item for item in unpacked]
+
+
+def _is_null(item: Any) -> bool:
+    """Whether this is how pandas writes a missing value."""
+    return type(item).__name__ == "NAType"
 
 
 def _number(item: Any) -> float | None:

@@ -24,6 +24,7 @@ _EMPTY: Final = -1
 _DELETED: Final = -2
 _LOAD: Final = 0.75
 _CHUNK: Final = 1 << 18
+_LETTERS: Final = 1 << 22
 
 
 class HashedIds:
@@ -204,11 +205,20 @@ class HashedIds:
             same &= self._number[rows] == keys[waiting]
             same &= self._kind[rows] == kinds[waiting]
             if ids.is_text:
-                same[same] = self._same_text(rows[same], ids, places[waiting[same]])
+                same[same] = self._same_texts(rows[same], ids, places[waiting[same]])
             found[waiting[same]] = rows[same]
             on = ~same & (content != _EMPTY)
             waiting, at = waiting[on], _next(at[on], slots.size)
         return found
+
+    def _same_texts(self, rows: Rows, ids: IdColumn, places: Rows) -> Mask:
+        """The same in parts of a few million letters."""
+        ends = np.cumsum(ids.length[places])
+        cuts = np.searchsorted(
+            ends, np.arange(_LETTERS, int(ends[-1]) if ends.size else 0, _LETTERS)
+        )
+        parts = np.split(np.arange(places.size), np.unique(cuts))
+        return np.concatenate([self._same_text(rows[p], ids, places[p]) for p in parts])
 
     def _same_text(self, rows: Rows, ids: IdColumn, places: Rows) -> Mask:
         """Whether the texts of rows and of ids are the same, byte by byte."""

@@ -6,7 +6,7 @@ Wherever clients are named, they may be named by ids, by a boolean mask over row
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -20,7 +20,7 @@ from oort.clients.given import Given, is_one, listed, numbers
 from oort.clients.id_columns import id_list, plain_items
 from oort.clients.table import ClientTable
 from oort.errors import InvalidArgumentError, UnknownClientError
-from oort.types import Among, Mask, RowNumbers, Rows
+from oort.types import Among, ClientId, Mask, RowNumbers, Rows
 
 _LARGEST_COUNT: Final = 2**32 - 1
 _PART: Final = 1 << 20
@@ -48,9 +48,10 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
     rows = rows_given(table, clients)
     if rows is not None:
         return rows
-    rows = table.ids.find(clients)
+    ids: Any = clients if hasattr(clients, "__len__") else plain_items(clients)
+    rows = table.ids.find(ids)
     if (rows < 0).any():
-        unknown = id_list(clients)[int(np.argmin(rows))]
+        unknown = id_list(ids)[int(np.argmin(rows))]
         message = f"client {unknown!r:.80} is not known"
         raise UnknownClientError(message)
     return rows
@@ -96,12 +97,13 @@ def registration(
     Raises:
         InvalidArgumentError: An id or a hint is wrong.
     """
-    ids: Any = clients if hasattr(clients, "__len__") else plain_items(clients)
+    sized = hasattr(clients, "__len__") and getattr(clients, "ndim", 1) != 0
+    ids: Any = clients if sized else plain_items(clients)
     rows, changes = joining(table, ids)
     samples = _Hint("num_samples", listed(num_samples), rows.size, highest=_LARGEST_COUNT)
     duration = _Hint("expected_duration_s", listed(expected_duration_s), rows.size)
     for hint in (samples, duration):
-        hint.check(rows if _by_row(ids) else ids)
+        hint.check(lambda: table.ids.of(rows) if _by_row(ids) else id_list(ids))
     return rows, chain(changes, _hinted(rows, samples, duration))
 
 
@@ -123,17 +125,35 @@ def present_rows(table: ClientTable) -> Rows:
     return table.rows_with(PRESENT, PRESENT)
 
 
+def rows_reported(table: ClientTable, clients: Among) -> Rows | None:
+    """The rows of reporters named by row numbers or by a mask, forgotten ones among them.
+
+    Raises:
+        InvalidArgumentError: The mask or a row number does not fit.
+    """
+    if isinstance(clients, RowNumbers):
+        return _rows_inside(table, clients)
+    if isinstance(clients, np.ndarray) and clients.dtype == np.bool_:
+        return np.flatnonzero(_checked_mask(table, clients))
+    return None
+
+
+def _rows_inside(table: ClientTable, rows: RowNumbers) -> Rows:
+    plain: Rows = np.asarray(rows)
+    outside = (plain < 0) | (plain >= table.num_rows)
+    if outside.any():
+        message = f"a row must be from 0 to {table.num_rows - 1}; got {plain[outside][0]}"
+        raise InvalidArgumentError(message)
+    return plain
+
+
 def checked_rows(table: ClientTable, rows: RowNumbers) -> Rows:
     """Row numbers that stand for clients of this table.
 
     Raises:
         InvalidArgumentError: One is out of range, or of a client that was forgotten.
     """
-    plain: Rows = np.asarray(rows)
-    outside = (plain < 0) | (plain >= table.num_rows)
-    if outside.any():
-        message = f"a row must be from 0 to {table.num_rows - 1}; got {plain[outside][0]}"
-        raise InvalidArgumentError(message)
+    plain = _rows_inside(table, rows)
     erased = table.ids.is_forgotten(plain)
     if erased.any():
         message = f"a row must be of a client that was not forgotten; got {plain[erased][0]}"
@@ -177,15 +197,16 @@ class _Hint:
     count: int
     highest: float = np.inf
 
-    def check(self, ids: Any) -> None:
+    def check(self, ids: Callable[[], Sequence[ClientId]]) -> None:
         """Raise unless every hint is missing or a number that makes sense."""
         for part in _parts(self.count):
             hint = self._read(part)
-            bad = (
-                None if hint is None else hint.broken | ~(np.isnan(hint.values) | self._good(hint))
-            )
-            if bad is not None and bad.any():
-                self._refuse(ids, part.start + int(np.argmax(bad)))
+            if hint is None:
+                return
+            bad = hint.broken | ~(np.isnan(hint.values) | self._good(hint))
+            if bad.any():
+                place = part.start + int(np.argmax(bad))
+                self._refuse(ids()[place], place)
 
     def given(self, part: slice) -> Given | None:
         """The hints of some clients; NaN is none."""
@@ -210,19 +231,13 @@ class _Hint:
             good = (values >= 0) & (values < np.inf) & (values <= self.highest)
             return np.asarray(good if self.highest == np.inf else good & (values % 1 == 0))
 
-    def _refuse(self, ids: Any, place: int) -> None:
+    def _refuse(self, client: ClientId, place: int) -> None:
         whole = self.highest < np.inf
         must_be = "a whole number, 0 or more" if whole else "a finite number of seconds, 0 or more"
         got = self.column if is_one(self.column) else self.column[place]
         plain = got.item() if isinstance(got, np.generic) else got
-        message = (
-            f"client {_id_at(ids, place)!r:.80}: {self.name} must be {must_be}; got {plain!r:.80}"
-        )
+        message = f"client {client!r:.80}: {self.name} must be {must_be}; got {plain!r:.80}"
         raise InvalidArgumentError(message)
-
-
-def _id_at(ids: Any, place: int) -> Any:
-    return id_list(ids)[place]
 
 
 def _parts(count: int) -> list[slice]:

@@ -23,7 +23,7 @@ from oort.clients.columns import (
 )
 from oort.clients.id_columns import IdColumn
 from oort.clients.ids import ClientIds
-from oort.clients.statistics import EXACT_ROWS, Histogram
+from oort.clients.statistics import EXACT_ROWS, Histogram, rounded_up
 from oort.errors import DamagedFileError
 from oort.kernels.arrays import lower_quantile
 from oort.types import Among, ClientColumns, Mask, Rows
@@ -316,7 +316,8 @@ class Statistics:
         if self.incremental:
             if not self._utility.count:
                 return 0.0, 0.0
-            return self._utility.lowest(), self._utility.quantile(level)
+            low, cap = self._utility.lowest(), self._utility.quantile(level)
+            return (cap, cap) if rounded_up(low) == cap else (low, cap)
         values = self._table.utility[self._is_explored()]
         return (float(values.min()), lower_quantile(values, level)) if values.size else (0.0, 0.0)
 

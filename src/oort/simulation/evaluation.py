@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oort.errors import ConfigError
 from oort.randomness import generator_for
 from oort.simulation.history import NOT_MEASURED
 from oort.simulation.learners.base import Params
 from oort.simulation.world import World
+from oort.testing.selector import create_testing_selector
 from oort.types import Floats, Rows
 
 MOST_SAMPLES_PER_CLIENT = 100
@@ -80,22 +80,12 @@ def worst_decile(accuracy: Floats) -> float:
 
 
 def chosen_clients(world: World) -> Rows:
-    """Clients that the testing selector picks so that their data deviates little from everyone's.
-
-    Raises:
-        ConfigError: This version has no testing selector.
-    """
+    """The clients that the testing selector picks, few whose data looks like everyone's."""
     deviation = world.config.evaluation.chosen_deviation
     if deviation is None:
         return np.zeros(0, np.int64)
-    import oort
-
-    create = getattr(oort, "create_testing_selector", None)
-    if create is None:
-        message = "evaluation.chosen_deviation must be unset: this version has no testing selector"
-        raise ConfigError(message)
     sizes = np.asarray(world.data.sizes)
-    plan = create().select_by_deviation(
+    plan = create_testing_selector().select_by_deviation(
         dev_target=deviation * float(np.ptp(sizes)),
         range_of_capacity=float(np.ptp(sizes)),
         total_num_clients=world.num_clients,

@@ -187,7 +187,7 @@ def _read_marked(given: Reader) -> Marked:
 
 
 def _write_selected(change: Selected, out: Writer) -> None:
-    for value in (change.round_number, change.draw, change.pacer_steps):
+    for value in (change.round_number, change.draw, change.pacer_steps, change.wanted):
         out.number(value)
     out.column(change.rows)
     out.number(int(change.history is not None))
@@ -199,14 +199,14 @@ def _write_selected(change: Selected, out: Writer) -> None:
 
 
 def _read_selected(given: Reader) -> Selected:
-    number, draw, steps = given.number(), given.number(), given.number()
+    number, draw, steps, wanted = (given.number() for _ in range(4))
     rows = _rows(given)
     history = None
     if given.number():
         rounds = given.column("i8").tolist()
         entries = zip(given.column("f8").tolist(), given.column("i8").tolist(), strict=True)
         history = dict(zip(rounds, entries, strict=True))
-    return Selected(number, draw, rows, steps, history)
+    return Selected(number, draw, rows, steps, wanted, history)
 
 
 def _write_reported(change: Reported, out: Writer) -> None:

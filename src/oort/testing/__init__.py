@@ -15,9 +15,14 @@ A request for a representative subset flows through these modules in this order:
     adaptive     batch after batch               -> the same, stopping when it is precise enough
 
     selector     keeps who is known, and is the only one that knows this order
+
+A request for samples of categories has a package of its own:
+
+    category     who holds what, how fast        -> a plan, proven to be near the best
 """
 
 from oort.testing.adaptive import AdaptivePlan
+from oort.testing.category import Balanced, ClientInformation, Representative, TestPlan
 from oort.testing.confirm import Confirmation
 from oort.testing.deviation import DeviationPlan
 from oort.testing.estimate import Estimate
@@ -27,12 +32,16 @@ from oort.testing.selector import LocalTestingSelector, create_testing_selector
 
 __all__ = [
     "AdaptivePlan",
+    "Balanced",
+    "ClientInformation",
     "ClientResult",
     "Confirmation",
     "DeviationPlan",
     "DeviationRequest",
     "Estimate",
     "LocalTestingSelector",
+    "Representative",
     "TakeAll",
+    "TestPlan",
     "create_testing_selector",
 ]

@@ -8,38 +8,55 @@ plan.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import RLock
+from typing import Any
 
+from oort.clients.id_columns import id_list
+from oort.config import TestingConfig
 from oort.randomness import generator_for
 from oort.testing.adaptive import AdaptivePlan
 from oort.testing.arguments import number, refuse, whole
+from oort.testing.category.budget import Progress
+from oort.testing.category.information import Category, ClientInformation
+from oort.testing.category.plan import TestPlan
+from oort.testing.category.planner import plan_categories
+from oort.testing.category.request import Request
+from oort.testing.category.tables import load
 from oort.testing.deviation import DeviationPlan
 from oort.testing.estimate import Design
 from oort.testing.request import DeviationRequest, TakeAll, deviation_request
 from oort.testing.results import checked_metric_range
 from oort.testing.roster import Roster
 from oort.testing.sizing import Sized, all_sizes, best_size
-from oort.types import Among, ClientId
+from oort.types import Among, ClientId, ClientInfo
 
 
-def create_testing_selector(*, seed: int = 0) -> LocalTestingSelector:
+def create_testing_selector(
+    *, seed: int = 0, categories: Iterable[Category] | None = None
+) -> LocalTestingSelector:
     """A testing selector, in memory: the paper's call.
+
+    Args:
+        seed: Of the draws: same seed and same calls, same draws.
+        categories: The categories that there are, in order. None: they are taken in as clients
+            name them.
 
     >>> plan = create_testing_selector().select_by_deviation(
     ...     dev_target=15, range_of_capacity=300, total_num_clients=14_477)
     >>> plan.num_participants, plan.bound
     (703, 'serfling')
     """
-    return LocalTestingSelector(seed=seed)
+    return LocalTestingSelector(seed=seed, categories=categories)
 
 
 class LocalTestingSelector:
     """Draws test sets; may be shared among threads. Same seed and same calls, same draws."""
 
-    def __init__(self, *, seed: int = 0) -> None:
+    def __init__(self, *, seed: int = 0, categories: Iterable[Category] | None = None) -> None:
         self._seed = whole("seed", seed, 0)
         self._roster = Roster()
+        self._information = ClientInformation(categories)
         self._num_draws = 0
         self._lock = RLock()
 
@@ -59,18 +76,18 @@ class LocalTestingSelector:
 
     def forget(self, client_ids: Among) -> int:
         """Erase clients; returns how many were known."""
+        ids = id_list(client_ids)
         with self._lock:
-            return self._roster.remove(client_ids)
+            self._information.remove([i for i in ids if self._information.knows(i)])
+            return self._roster.remove(ids)
 
     def mark_online(self, client_ids: Among | None = None) -> None:
         """These clients (default: all) may be drawn."""
-        with self._lock:
-            self._roster.mark(client_ids, online=True)
+        self._mark(client_ids, online=True)
 
     def mark_offline(self, client_ids: Among | None = None) -> None:
         """These clients (default: all) may not be drawn until they are marked online."""
-        with self._lock:
-            self._roster.mark(client_ids, online=False)
+        self._mark(client_ids, online=False)
 
     def select_by_deviation(
         self,
@@ -192,6 +209,87 @@ class LocalTestingSelector:
                 metric_range=checked_metric_range(metric_range),
                 candidates=self._shuffler(chosen) if len(self._roster) else None,
             )
+
+    @property
+    def information(self) -> ClientInformation:
+        """What is known of the clients' data and speed."""
+        return self._information
+
+    def update_client_info(
+        self, client_id: ClientId, client_info: ClientInfo | Mapping[str, Any]
+    ) -> None:
+        """Take in what one client holds and how fast it is: the paper's call.
+
+        What is left out stays as it was; the client is registered too.
+
+        Raises:
+            InvalidClientInfoError: A value cannot be used; the message names client and field, and
+                nothing was changed.
+        """
+        with self._lock:
+            self._information.update(client_id, client_info)
+            self._roster.add([client_id])
+
+    def update_clients_info(self, client_ids: Among, counts: Any = None, **columns: Any) -> None:
+        """The same for many at once: see :meth:`ClientInformation.update_many`."""
+        ids = id_list(client_ids)
+        with self._lock:
+            self._information.update_many(ids, counts, **columns)
+            self._roster.add(ids)
+
+    def load_client_info(self, counts: Any = None, devices: Any = None) -> int:
+        """The same from tables; returns how many clients they tell of.
+
+        Args:
+            counts: An Arrow table, a DataFrame, or the path of a Parquet or CSV file: columns
+                ``client``, ``category`` and ``samples``, or ``client`` and one per category.
+            devices: The same with ``client`` and any of ``samples_per_s``, ``bandwidth_mbps``,
+                ``transfer_mb`` and ``max_samples``.
+
+        Raises:
+            InvalidClientInfoError: A value cannot be used; nothing was changed.
+        """
+        with self._lock:
+            ids = load(self._information, counts, devices)
+            self._roster.add(ids)
+        return len(ids)
+
+    def select_by_category(
+        self,
+        request_list: Request,
+        testing_config: TestingConfig | Mapping[str, Any] | None = None,
+        *,
+        among: Among | None = None,
+        progress: Progress | None = None,
+    ) -> TestPlan:
+        """The fastest way to so many samples of each category, with a proof: the paper's call.
+
+        Args:
+            request_list: Samples of each category: a mapping, a list in the order of the
+                categories, ``Representative(…)`` or ``Balanced(…)``.
+            testing_config: Budget, transfer size, time limit and the rest; a dict works too.
+            among: Ids, or a mask over rows: only these clients may be asked, and of them only
+                those online.
+            progress: Called with the lower bound and the best duration so far, in seconds.
+
+        Raises:
+            InvalidRequestError: The request is empty or names unknown categories.
+            NotEnoughSamplesError: The clients lack samples; says of which categories, how many.
+            BudgetTooSmallError: No plan keeps to the budget; says which budget works and which
+                is proven to be the least.
+            OutOfTimeError: The time limit passed before a plan was found.
+        """
+        return plan_categories(
+            self._information, request_list, testing_config, among=among, progress=progress
+        )
+
+    def _mark(self, client_ids: Among | None, *, online: bool) -> None:
+        """Mark clients here and where their data is known."""
+        ids = None if client_ids is None else id_list(client_ids)
+        with self._lock:
+            self._roster.mark(ids, online=online)
+            known = None if ids is None else [i for i in ids if self._information.knows(i)]
+            self._information.mark(known, online=online)
 
     def _population(self, total_num_clients: int | None) -> object:
         """N: as told, or as registered."""

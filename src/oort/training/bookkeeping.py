@@ -73,6 +73,7 @@ class Question:
     allowed: Mask | None  #: ``None``: everyone who is ready
     round_number: int
     draw: int  #: 0 for the selection that opens the round, then 1, 2, … for its top-ups
+    opened_for: int | None = None  #: of a top-up: how many the round was opened for
 
     def generator(self, seed: int, purpose: str) -> np.random.Generator:
         """The random numbers for one purpose of this draw."""
@@ -182,10 +183,13 @@ class BookkeepingSelector(ABC):
         Raises:
             InvalidArgumentError: The id or a hint is wrong; nothing is registered.
         """
-        if expected_duration_s is not None and expected_duration_s != expected_duration_s:
-            must_be = "expected_duration_s must be a finite number of seconds, 0 or more"
-            message = f"client {client_id!r:.80}: {must_be}; got {expected_duration_s}"
-            raise InvalidArgumentError(message)
+        for name, hint in (
+            ("num_samples", num_samples),
+            ("expected_duration_s", expected_duration_s),
+        ):
+            if isinstance(hint, float | np.floating) and np.isnan(hint):
+                message = f"client {client_id!r:.80}: {name} must be a number; got nan"
+                raise InvalidArgumentError(message)
         self.register_clients(
             [client_id], num_samples=num_samples, expected_duration_s=expected_duration_s
         )
@@ -233,7 +237,10 @@ class BookkeepingSelector(ABC):
             return rows.size
 
     def mark_online(self, client_ids: Among | None = None) -> None:
-        """These clients (default: all) may be picked; unknown ones join, removed ones return."""
+        """These clients may be picked; unknown ones join, removed ones return.
+
+        Without an argument: everyone who is there.
+        """
         self._mark(client_ids, online=True)
 
     def mark_offline(self, client_ids: Among | None = None) -> None:
@@ -269,7 +276,8 @@ class BookkeepingSelector(ABC):
         """Open a round and pick its participants; or, given the current round, pick more for it.
 
         The answer holds as many distinct clients as were asked for, or all that are eligible.
-        ``among`` narrows it to these ids (unknown ones join), this mask over rows, or these
+        ``among`` narrows it to these ids (unknown ones join, removed ones come back; a mask or
+        row numbers bring nobody back), this mask over rows, or these
         :class:`~oort.types.RowNumbers`; it is intersected with who is online. If nobody is asked
         for, or nobody is eligible, no round opens.
 
@@ -281,6 +289,8 @@ class BookkeepingSelector(ABC):
         wanted = min(_whole("num_participants", num_participants), sys.maxsize)
         with self._lock:
             self._check_current(round_number)
+            if wanted == 0:
+                return self._nobody()
             among, newcomers = self._joining(among)
             with self._as_one() if newcomers else nullcontext():
                 self._do(newcomers)
@@ -295,7 +305,7 @@ class BookkeepingSelector(ABC):
     def preview(self, num_participants: int, among: Among | None = None) -> Selection:
         """What :meth:`select` would answer now, without opening a round.
 
-        Nobody joins: unknown ids are passed over.
+        Nobody joins or comes back: unknown and removed clients are passed over.
         """
         wanted = min(_whole("num_participants", num_participants), sys.maxsize)
         with self._lock:
@@ -377,6 +387,9 @@ class BookkeepingSelector(ABC):
             )
             if rows is None:
                 rows = intake.find_reporters(self._table, clients, reports)
+            else:
+                erased = self._table.ids.is_forgotten(rows)
+                reports.reject(erased, "row", rows, "of a client that was not forgotten")
             intake.check_round(
                 self._book, number, rows, reports, strict_rounds=self._config.strict_rounds
             )
@@ -394,7 +407,7 @@ class BookkeepingSelector(ABC):
 
     def _reporters(self, client_ids: Among) -> tuple[Sequence[Any], Rows | None]:
         """Reporters as something to count and index, and their rows where those were given."""
-        given = roster.rows_given(self._table, client_ids)
+        given = roster.rows_reported(self._table, client_ids)
         if given is not None:
             return _Named(self._table, given), given.copy()
         return plain_items(client_ids), None
@@ -501,6 +514,7 @@ class BookkeepingSelector(ABC):
             draw=question.draw,
             rows=decision.rows,
             pacer_steps=decision.pacer_steps,
+            wanted=question.wanted,
             history=None if history is None else changed_entries(self._book.history, history),
         )
         self._do([change])
@@ -540,7 +554,13 @@ class BookkeepingSelector(ABC):
             return Question(wanted=wanted, allowed=allowed, round_number=current + 1, draw=0)
         others = np.ones(self._table.num_rows, np.bool_) if allowed is None else allowed.copy()
         others[self._book.cohort(current)] = False
-        return Question(wanted=wanted, allowed=others, round_number=current, draw=self._book.draws)
+        return Question(
+            wanted=wanted,
+            allowed=others,
+            round_number=current,
+            draw=self._book.draws,
+            opened_for=self._book.wanted or None,
+        )
 
     def _round_named(self, round_number: int | None) -> int:
         if round_number is None:
@@ -586,7 +606,8 @@ class _Named(Sequence[ClientId]):
         return self._rows.size
 
     def __getitem__(self, place: Any) -> Any:
-        return self._table.ids.of(self._rows[[place]])[0]
+        named = self._table.ids.of(self._rows[[place]])
+        return named[0] if named else f"row {self._rows[place]}"
 
 
 @contextmanager

@@ -45,6 +45,7 @@ class Selected:
     draw: int
     rows: Rows
     pacer_steps: int
+    wanted: int  #: how many were asked for
     history: History | None  #: entries that changed; ``None``: the history rests
 
     def apply(self, table: ClientTable, book: RoundBook) -> None:
@@ -52,7 +53,7 @@ class Selected:
         if self.draw:
             book.top_up(self.rows)
         else:
-            book.open(self.round_number, self.rows)
+            book.open(self.round_number, self.rows, self.wanted)
             book.pacer_steps = self.pacer_steps
             if self.history is not None:
                 book.take_history({**book.history, **self.history})

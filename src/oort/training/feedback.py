@@ -188,7 +188,7 @@ def _outcomes(given: Any, count: int) -> npt.NDArray[np.uint8]:
     """Outcome codes; one outcome stands for all."""
     if is_one(given):
         return np.full(count, _code(given), np.uint8)
-    values = given.tolist() if isinstance(given, np.ndarray) else list(given)
+    values = given.tolist() if isinstance(given, np.ndarray) else listed(given)
     if len(values) != count:
         message = f"outcome must be one, or one for each of {count} clients; got {len(values)}"
         raise InvalidArgumentError(message)

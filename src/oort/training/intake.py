@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from oort.clients.columns import EXPLORED, stored
+from oort.clients.columns import EXPLORED, TIMED, stored
 from oort.clients.id_columns import IdColumn, checked_id
 from oort.clients.table import ClientTable
 from oort.errors import InvalidClientIdError
@@ -48,15 +48,20 @@ def find_reporters(table: ClientTable, clients: Sequence[Any], reports: Reports)
         return table.ids.find(clients)
     except InvalidClientIdError:
         pass
-    rows = np.full(len(clients), -1, np.int64)
-    for place, client in enumerate(clients):
-        try:
-            rows[place] = table.ids.find([checked_id(client)])[0]
-        except InvalidClientIdError:
-            rows[place] = _NO_ID
+    rows = np.full(len(clients), _NO_ID, np.int64)
+    places = [place for place, client in enumerate(clients) if _is_id(client)]
+    rows[places] = table.ids.find([clients[place] for place in places])
     shape = "a string or an integer from -2**63 to 2**64-1"
     reports.reject(rows == _NO_ID, "client id", clients, shape)
     return rows
+
+
+def _is_id(client: Any) -> bool:
+    try:
+        checked_id(client)
+    except InvalidClientIdError:
+        return False
+    return True
 
 
 def check_round(
@@ -126,6 +131,7 @@ def write(table: ClientTable, book: RoundBook, number: int, taken: Taken) -> Non
     at_least = np.where(completed, duration_s, np.fmax(table.duration_s[rows], duration_s))
     timed = ~np.isnan(duration_s)
     table.duration_s[rows[timed]] = at_least[timed]
+    table.flags[rows[timed]] |= TIMED
 
     sized = taken.num_samples >= 0
     table.num_samples[rows[sized]] = taken.num_samples[sized]

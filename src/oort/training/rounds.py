@@ -89,6 +89,7 @@ class RoundBook:
     round_number: int = 0
     draws: int = 0  #: selections made in the current round: the first one and its top-ups
     pacer_steps: int = 1
+    wanted: int = 0  #: how many the current round was opened for
     selected: dict[int, Rows] = field(default_factory=dict)
     received: dict[int, RowSet] = field(default_factory=dict)
     history: History = field(
@@ -131,9 +132,10 @@ class RoundBook:
             history[round_number] = (total + worth, count + utility.size)
         return history
 
-    def open(self, round_number: int, rows: Rows) -> None:
+    def open(self, round_number: int, rows: Rows, wanted: int) -> None:
         """Begin a round with its first participants, and drop what has become too old."""
         self.round_number = round_number
+        self.wanted = min(wanted, 2**32 - 1)
         self.draws = 1
         self.selected[round_number] = rows
         for kept in (self.selected, self.received, self.history):
@@ -166,6 +168,7 @@ class RoundBook:
             "round_number": self.round_number,
             "draws": self.draws,
             "pacer_steps": self.pacer_steps,
+            "wanted": self.wanted,
         }
         received = {r: seen.to_rows() for r, seen in self.received.items()}
         arrays = {
@@ -204,6 +207,7 @@ class RoundBook:
             round_number=_stored_count(numbers, "round_number", 0),
             draws=_stored_count(numbers, "draws", 0),
             pacer_steps=_stored_count(numbers, "pacer_steps", 1),
+            wanted=_stored_count({"wanted": 0, **numbers}, "wanted", 0),
         )
         book.selected = _unstacked("selected", arrays, num_rows)
         for round_number, rows in _unstacked("received", arrays, num_rows).items():

@@ -1,0 +1,67 @@
+"""The requests: real counts, real devices, X samples from at most B participants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from oort.testing import LocalTestingSelector, create_testing_selector
+
+#: MobileNetV2's 3.5 million parameters in 32 bits: what a participant downloads.
+TRANSFER_MB = 14.0
+
+
+@dataclass(frozen=True)
+class Query:
+    """X representative samples from at most B participants."""
+
+    samples: int
+    budget: int
+
+
+def load_workloads(data: Path, seed: int) -> Iterator[tuple[str, LocalTestingSelector]]:
+    """OpenImage (12,745 × 50) and Google Speech (2,187 × 35), with devices of the trace.
+
+    A device tests as fast as the trace says it infers, and downloads at the trace's bandwidth.
+    """
+    devices = np.load(data / "devices" / "fedscale_capacity_51496.npz")
+    for name, file in (
+        ("openimage", "openimage_counts_12745x50"),
+        ("speech", "google_speech_counts_2187x35"),
+    ):
+        counts = np.load(data / "counts" / f"{file}.npz")["counts"]
+        chosen = np.random.default_rng(seed).permutation(len(devices["client_id"]))[: len(counts)]
+        tester = create_testing_selector()
+        tester.update_clients_info(
+            np.arange(len(counts)),
+            counts,
+            samples_per_s=1000.0 / devices["computation_ms"][chosen].astype(np.float64),
+            bandwidth_mbps=devices["communication_kbps"][chosen] / 1000.0,
+        )
+        yield name, tester
+
+
+def grid(number: int) -> list[Query]:
+    """About as many requests, evenly on logarithmic scales: X = 4,000 … 200,000, B = 100 … 5,000.
+
+    >>> len(grid(200)), grid(200)[0], grid(200)[-1]
+    (200, Query(samples=4000, budget=100), Query(samples=200000, budget=5000))
+    """
+    budgets = max(2, round(np.sqrt(number / 2)))
+    sizes = max(2, round(number / budgets))
+    return [
+        Query(round(x), round(b))
+        for x in np.geomspace(4_000, 200_000, sizes)
+        for b in np.geomspace(100, 5_000, budgets)
+    ]
+
+
+def stratified(queries: list[Query], number: int) -> list[Query]:
+    """As many of them, evenly spread over the grid's order (X first, then B)."""
+    if number <= 0:
+        return []
+    places = np.linspace(0, len(queries) - 1, min(number, len(queries)))
+    return [queries[round(p)] for p in places]

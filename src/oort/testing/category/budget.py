@@ -1,0 +1,577 @@
+"""The search for a fast plan with few participants.
+
+Without a binding budget the optimum over all clients is the answer, moved onto as few of them as
+can do it. With one, the problem is NP-hard, and two bounds close in on the optimum: from above
+sets of clients that are found, each with its own exact optimum, and from below prices that prove a
+deadline impossible. ``relax`` says at a deadline which clients to take and which prices to ask;
+``cover`` gives the first sets and serves where a linear programme would be too large; the paper's
+own grouping is always among the sets, so that no plan is slower than the paper's.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from oort.testing.category.assign import assign, saturate
+from oort.testing.category.certify import Certificate, last_finish, latest_impossible, next_finish
+from oort.testing.category.cover import greedy_cover, most_samples_first
+from oort.testing.category.prices import Priced, whole_prices
+from oort.testing.category.problem import Int64s, Problem
+from oort.testing.category.relax import Relaxed, relaxed_cover, whole_cover
+from oort.types import Integers, Mask, Rows
+
+_LOG = logging.getLogger(__name__)
+_NOBODY: Rows = np.zeros(0, np.int64)
+
+_COLUMNS = 30_000  # entries up to which the linear programme sees every client
+_LARGE = 400_000  # entries from which greedy sets are worth more tries
+_ROUNDS = 12  # times that it may ask for clients which it did not see
+_CUTS = 8  # rows added at one deadline
+_TIDY = 60_000  # entries of programmes spent on fewer participants once the duration is optimal
+_DIVES = 16  # programmes in which shares are made whole
+_DEADLINES = 24  # deadlines tried by the linear programme
+_FEW = (1.25, 2.0, 10.0, math.inf)  # deadlines for greedy sets, in lower bounds
+_MANY = (
+    1.01,
+    1.02,
+    1.05,
+    1.1,
+    1.2,
+    1.5,
+    2.0,
+    4.0,
+    10.0,
+    math.inf,
+)  # and where programmes are large
+_ENTRY_S = 2e-6  # what an entry costs in a linear programme, seconds, roughly
+_LEAST_S = 2.0  # spent on programmes in any case, in such seconds
+_TINY = 300  # clients left to decide up to which the MILP is a matter of milliseconds
+_WIDE = 0.05  # a gap worth a MILP without being asked for it
+_SMALL = 3_000  # clients left to decide up to which it is tried then
+_MILP_S = 5.0  # how long it may take then
+
+Progress = Callable[[float, float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """Who takes part, and what is proven about it."""
+
+    rows: Rows  #: rows of the problem, ascending
+    deadline_s: float
+    lower_s: float
+    certificate: Certificate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooFew:
+    """The budget does not suffice, or nobody knows how to make it."""
+
+    proven: int  #: fewer clients than this cannot do it
+    found: int  #: as many as this can
+
+
+@dataclass(slots=True, kw_only=True)
+class Search:
+    """What is known so far about one request within a budget."""
+
+    problem: Problem
+    budget: int
+    required: Rows
+    at_least_s: float = 0.0  #: what required clients need for their transfers alone
+    tolerance: float = 0.0
+    until: float = math.inf  #: clock reading at which to stop improving
+    patient: bool = False  #: whether to spend all the time there is
+    progress: Progress | None = None
+    lower_s: float = 0.0
+    certificate: Certificate | None = None
+    best_s: float = math.inf
+    best: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    spent_s: float = 0.0  #: on linear programmes, judged by their sizes
+    cuts: list[Mask] = field(default_factory=list)  #: sets of categories that were short together
+    prices: Int64s = field(
+        default_factory=lambda: np.ones(0, np.int64)
+    )  #: the newest, to guess who matters
+
+    def __post_init__(self) -> None:
+        everything = np.ones(self.problem.num_categories, np.bool_)
+        self.cuts = self.cuts or [everything]
+        self.prices = self.prices if len(self.prices) else everything.astype(np.int64)
+
+    @property
+    def gap(self) -> float:
+        """By how much the best set may be slower than the optimum, over the lower bound."""
+        return self.best_s / self.lower_s - 1.0 if self.lower_s > 0.0 else math.inf
+
+    def time_left_s(self) -> float:
+        """Seconds that may still be spent."""
+        return self.until - time.monotonic()
+
+    def done(self) -> bool:
+        """Whether nothing more is to be done: good enough, or out of time."""
+        return self.gap <= self.tolerance or self.time_left_s() <= 0.0
+
+    def offer(self, rows: Rows) -> bool:
+        """Take note of a set of clients; true where it meets the request within the budget."""
+        rows = np.union1d(rows, self.required)
+        result = assign(self.problem.take(rows), from_s=self.at_least_s)
+        if result is None:
+            return False
+        used = np.union1d(rows[result.rows], self.required)
+        if len(used) > self.budget:
+            return False
+        if (result.deadline_s, len(used)) < (self.best_s, len(self.best)):
+            self.best_s, self.best = result.deadline_s, used
+            self.report()
+        return True
+
+    def raise_lower(self, priced: Priced, from_s: float) -> None:
+        """Push the lower bound as far as these prices prove, from a deadline proven impossible."""
+
+        def impossible(deadline_s: float) -> bool:
+            return priced.impossible(deadline_s, self.budget, self.required)
+
+        low, latest = from_s, min(self.best_s, 2.0 * horizon_s(self.problem))
+        latest = last_finish(float(np.nextafter(latest, 0.0)), self.problem)
+        if latest > low and impossible(latest):
+            low = latest
+        elif latest > low:
+            high = min(latest, 2.0 * low)
+            while high < latest and impossible(high):
+                low, high = high, min(latest, 2.0 * high)
+            low = latest_impossible(impossible, low, high)
+        self.prove(next_finish(low, self.problem), "prices", priced.prices)
+
+    def prove(self, lower_s: float, kind: str, prices: Int64s) -> None:
+        """Take note of a lower bound."""
+        lower_s = min(lower_s, self.best_s)
+        if lower_s > self.lower_s:
+            self.lower_s = lower_s
+            self.certificate = Certificate(kind, self.lower_s, prices)
+            self.report()
+
+    def report(self) -> None:
+        """Tell whoever waits."""
+        _LOG.debug("between %.6g and %.6g seconds", self.lower_s, self.best_s)
+        if self.progress is not None:
+            self.progress(self.lower_s, self.best_s)
+
+
+def horizon_s(problem: Problem) -> float:
+    """When everybody would be done with everything: no later deadline helps."""
+    return float((problem.fixed_s + problem.limit / problem.speed).max())
+
+
+def solve(
+    problem: Problem,
+    held: Integers,
+    *,
+    budget: int | None = None,
+    required: Rows = _NOBODY,
+    at_least_s: float = 0.0,
+    tolerance: float = 0.01,
+    time_limit_s: float | None = None,
+    progress: Progress | None = None,
+) -> Solution | TooFew:
+    """The fastest set of clients that is found, with a lower bound on every other.
+
+    Args:
+        problem: The clients and a request that all of them together can meet.
+        held: Samples behind each entry, those beyond the quota too.
+        budget: The most participants; none: as many as it takes.
+        required: Rows that take part in any case.
+        at_least_s: A duration that no plan can undercut, because required clients elsewhere need
+            it.
+        tolerance: The gap at which the search may stop.
+        time_limit_s: Seconds after which it stops improving; none: a fixed effort.
+        progress: Called with the lower bound and the best duration whenever one of them moves.
+    """
+    search = Search(
+        problem=problem,
+        budget=problem.num_clients if budget is None else budget,
+        required=required,
+        at_least_s=max(at_least_s, float(problem.fixed_s[required].max(initial=0.0))),
+        tolerance=tolerance,
+        until=math.inf if time_limit_s is None else time.monotonic() + time_limit_s,
+        patient=time_limit_s is not None or tolerance == 0.0,
+        progress=progress,
+    )
+    everyone_first(search)
+    origin = np.arange(problem.num_clients)
+    if not len(search.best) or search.best_s > search.lower_s:
+        count_samples(search)
+        first_sets(search, held)
+        if not len(search.best) and (least := fewest(search)) is not None:
+            return least
+        search, origin = without_the_slow(search)
+        close_in(search)
+        polish(search)
+    assert search.certificate is not None
+    return Solution(
+        rows=origin[search.best],
+        deadline_s=search.best_s,
+        lower_s=search.lower_s,
+        certificate=search.certificate,
+    )
+
+
+def everyone_first(search: Search) -> None:
+    """The optimum over all clients: a lower bound, and the answer where few enough can do it."""
+    result = assign(search.problem, from_s=search.at_least_s)
+    if result is None:
+        message = "the request must be within what all clients together can do"
+        raise ValueError(message)
+    kind = "required" if result.deadline_s == search.at_least_s else "cut"
+    search.prove(result.deadline_s, kind, result.cut.astype(np.int64))
+    used = np.union1d(result.rows, search.required)
+    if len(used) <= search.budget:
+        search.best_s, search.best = result.deadline_s, used
+        search.report()
+    entries = _entries(search, result.deadline_s)
+    if entries <= _LARGE:
+        at_deadline(
+            search,
+            result.deadline_s,
+            min(_CUTS, 2 + _TIDY // entries) if len(search.best) else _CUTS,
+        )
+    elif search.best_s > search.lower_s or search.problem.num_clients == search.budget:
+        greedy_at(search, result.deadline_s)
+
+
+def first_sets(search: Search, held: Integers) -> None:
+    """Sets that are found at once: the paper's, and greedy ones at ever later deadlines."""
+    grouped, left = most_samples_first(
+        search.problem, held, search.problem.num_clients, first=search.required
+    )
+    if not left.any():
+        search.offer(grouped)
+    large = _entries(search, search.lower_s) > _LARGE
+    for factor in _MANY if large else _FEW:
+        deadline_s = min(search.lower_s * factor, horizon_s(search.problem))
+        if search.best_s <= deadline_s or greedy_at(search, deadline_s):
+            return
+
+
+def greedy_at(search: Search, deadline_s: float) -> bool:
+    """One greedy set at a deadline; scarce categories are served first."""
+    room = search.problem.room(deadline_s)
+    rows = np.union1d(np.flatnonzero(room), search.required)
+    part = search.problem.take(rows)
+    most = np.minimum(part.count, room[rows][part.rows()])
+    supply = np.bincount(part.category, most, minlength=part.num_categories)
+    if (supply < part.quota).any():
+        return False
+    priced = Priced(part, np.ones(part.num_categories, np.int64), ties=supply / part.quota)
+    first = np.searchsorted(rows, search.required)
+    chosen, _ = greedy_cover(priced, room[rows], search.budget, first=first)
+    return search.offer(rows[chosen])
+
+
+def without_the_slow(search: Search) -> tuple[Search, Rows]:
+    """The same search without clients too slow for one sample before the best plan is done."""
+    problem = search.problem
+    fast = problem.fixed_s + 1.0 / problem.speed < search.best_s
+    fast[search.required] = True
+    fast[search.best] = True
+    rows = np.flatnonzero(fast)
+    required, best = np.searchsorted(rows, search.required), np.searchsorted(rows, search.best)
+    return replace(search, problem=problem.take(rows), required=required, best=best), rows
+
+
+def count_samples(search: Search) -> None:
+    """The lower bound of counting samples alone: every price 1."""
+    priced = Priced(search.problem, np.ones(search.problem.num_categories, np.int64))
+    if priced.impossible(search.lower_s, search.budget, search.required):
+        search.raise_lower(priced, search.lower_s)
+
+
+def close_in(search: Search) -> None:
+    """Try deadlines just above the lower bound, and further up while the answer is not known."""
+    smallest = max(search.tolerance / 4.0, 1e-4)
+    step, unknown_s = 0.0, search.lower_s
+    for _ in range(_DEADLINES):
+        if search.done() or not worth_while(search):
+            return
+        base_s, before = max(search.lower_s, unknown_s), search.lower_s
+        wanted_s = base_s + min(step * base_s, (search.best_s - base_s) / 2.0)
+        deadline_s = max(last_finish(wanted_s, search.problem), search.lower_s)
+        if at_deadline(search, deadline_s):
+            step = math.inf
+        elif search.lower_s > before:
+            step = smallest
+        else:
+            unknown_s, step = max(unknown_s, deadline_s), max(smallest, 2.0 * step)
+        open_s = search.best_s - max(unknown_s, search.lower_s)
+        if open_s <= max(
+            search.tolerance * search.lower_s, 0.05 * (search.best_s - search.lower_s)
+        ):
+            return
+
+
+def worth_while(search: Search) -> bool:
+    """Whether another linear programme may save more seconds than it takes.
+
+    At millions of clients the last per cent may not, and a hard request could take for ever.
+    Judged by size rather than by the clock, so that the same request gets the same plan on every
+    machine.
+    """
+    if search.patient:
+        return True
+    cost_s = _programme(search) * _ENTRY_S
+    saving_s = search.best_s - search.lower_s
+    if search.gap > _WIDE:
+        return search.spent_s + cost_s < max(saving_s, _LEAST_S)
+    return cost_s < saving_s and search.spent_s < _LEAST_S
+
+
+def _programme(search: Search) -> float:
+    """Entries that a linear programme would see."""
+    number = int(np.count_nonzero(search.problem.room(search.lower_s)))
+    entries = _entries(search, search.lower_s)
+    return min(entries, max(_COLUMNS, 3 * search.budget * entries / max(1, number)))
+
+
+def _entries(search: Search, deadline_s: float) -> int:
+    """Entries of clients that could do anything within a deadline: the programme's size."""
+    return int(np.diff(search.problem.indptr)[search.problem.room(deadline_s) > 0].sum())
+
+
+def at_deadline(search: Search, deadline_s: float, programmes: int = _CUTS + _ROUNDS) -> bool:
+    """Look for a set at one deadline; prices that say there is none raise the lower bound."""
+    room = search.problem.room(deadline_s)
+    columns, everyone = _columns(search, room)
+    for _ in range(programmes):
+        relaxed = _relaxed(search, room, columns)
+        if relaxed is None:
+            return False
+        search.prices = whole_prices(relaxed.prices, search.problem)
+        if relaxed.total > search.budget + 1e-6:
+            priced = Priced(search.problem, search.prices)
+            if priced.impossible(deadline_s, search.budget, search.required):
+                search.raise_lower(priced, deadline_s)
+                return False
+            more = columns[:0] if everyone else _dearer(search, priced, room, columns, relaxed)
+            if not len(more):
+                return False
+            columns = np.union1d(columns, more)
+            continue
+        support = columns[relaxed.shares > 1e-9]
+        if len(support) > search.budget:
+            return _dived(search, room, columns, relaxed)
+        chosen, violated = _filled(search, room, columns, support)
+        if not violated.any():
+            return search.offer(chosen)
+        if any(np.array_equal(violated, cut) for cut in search.cuts):
+            return False
+        search.cuts.append(violated)
+    return False
+
+
+def _columns(search: Search, room: Int64s) -> tuple[Rows, bool]:
+    """The clients that the linear programme sees, and whether these are all that have room."""
+    problem = search.problem
+    active = np.union1d(np.flatnonzero(room), search.required)
+    lengths = np.diff(problem.indptr)[active]
+    if int(lengths.sum()) <= _COLUMNS:
+        return active, True
+    values = Priced(problem, search.prices).values(room)[active]
+    number = max(3 * search.budget, int(_COLUMNS / lengths.mean()))
+    dearest = active[np.argsort(-values, kind="stable")[:number]]
+    return np.unique(np.concatenate([dearest, search.required, search.best])), False
+
+
+def _relaxed(search: Search, room: Int64s, columns: Rows, taken: Rows = _NOBODY) -> Relaxed | None:
+    """The linear programme over some clients, with some of them and the required ones taken."""
+    left_s = search.time_left_s()
+    if left_s <= 0.0:
+        return None
+    part = search.problem.take(columns)
+    search.spent_s += len(part.category) * _ENTRY_S
+    return relaxed_cover(
+        part,
+        room[columns],
+        search.cuts,
+        required=np.searchsorted(columns, np.union1d(taken, search.required)),
+        penalty=10.0 * search.budget + 100.0,
+        time_limit_s=left_s,
+    )
+
+
+def _dearer(search: Search, priced: Priced, room: Int64s, columns: Rows, relaxed: Relaxed) -> Rows:
+    """The dearest clients that the programme did not see and would take at its prices."""
+    values = priced.values(room)
+    values[columns] = 0
+    one_client = _one_client(priced, relaxed)
+    dearest = np.argsort(-values, kind="stable")[: max(search.budget, 1000)]
+    return dearest[values[dearest] > one_client * (1.0 + 1e-6)]
+
+
+def _one_client(priced: Priced, relaxed: Relaxed) -> int:
+    """What taking one client costs, in the unit of the whole prices."""
+    top = float(relaxed.prices.max(initial=0.0))
+    return max(1, round(int(priced.prices.max()) / top)) if top > 0.0 else 1
+
+
+def _dived(search: Search, room: Int64s, columns: Rows, relaxed: Relaxed) -> bool:
+    """Make shares whole, a few at a time, and let the programme find the rest again."""
+    taken = search.required
+    for _ in range(_DIVES):
+        shares = relaxed.shares
+        support = columns[shares > 1e-9]
+        fits = len(support) <= search.budget
+        trial = support if fits else columns[shares > 0.5][: search.budget]
+        chosen, violated = _filled(search, room, columns, trial)
+        if not violated.any():
+            return search.offer(chosen)
+        if fits and any(np.array_equal(violated, cut) for cut in search.cuts):
+            return False
+        if fits:
+            search.cuts.append(violated)
+        else:
+            open_ = np.flatnonzero((shares > 1e-9) & (shares < 1.0 - 1e-6))
+            order = np.argsort(-shares[open_], kind="stable")
+            nearest = open_[order[: max(1, len(open_) // 4)]]
+            taken = np.union1d(columns[shares >= 1.0 - 1e-6], columns[nearest])
+        deeper = _relaxed(search, room, columns, taken) if worth_while(search) else None
+        if deeper is None or deeper.total > search.budget + 1e-6:
+            return False
+        relaxed = deeper
+    return False
+
+
+def _filled(search: Search, room: Int64s, columns: Rows, rows: Rows) -> tuple[Rows, Mask]:
+    """A set with others added that cover what it lacks, and the categories that it first lacked.
+
+    What it lacks is what a maximum flow leaves; others are added greedily, at the prices of the
+    programme. The categories are none for a complete set. Where the best duration is known, only
+    the number of clients is at stake, and adding to them would not help.
+    """
+    problem, first_short = search.problem, np.zeros(0, np.bool_)
+    rows = np.union1d(rows, search.required)
+    for _ in range(_CUTS):
+        part = problem.take(rows)
+        samples, short = saturate(part, room[rows])
+        if not short.any():
+            return rows, short
+        first_short = first_short if len(first_short) else short
+        others = np.setdiff1d(columns, rows, assume_unique=True)
+        if (
+            len(rows) >= search.budget
+            or not len(others)
+            or (len(search.best) and search.best_s <= search.lower_s)
+        ):
+            break
+        done = np.bincount(part.category, samples, minlength=problem.num_categories).astype(
+            np.int64
+        )
+        rest = replace(problem.take(others), quota=problem.quota - done)
+        priced = Priced(rest, np.maximum(search.prices, 1))
+        more, _ = greedy_cover(priced, room[others], search.budget - len(rows))
+        rows = np.union1d(rows, others[more])
+    return rows, first_short
+
+
+def fewest(search: Search) -> TooFew | None:
+    """How many clients it takes where no set kept to the budget; none where one is found now."""
+    latest_s = horizon_s(search.problem)
+    if at_deadline(search, latest_s):
+        return None
+    wide = replace(search, budget=search.problem.num_clients)
+    greedy_at(wide, latest_s)
+    found = len(wide.best)
+    wide.best_s = math.inf
+    at_deadline(wide, latest_s)
+    found = min(found, len(wide.best))
+    proven = max(
+        Priced(search.problem, prices).fewest(search.required)
+        for prices in (wide.prices, search.prices)
+    )
+    if proven <= search.budget:
+        outcome = _whole(search, latest_s, min(_MILP_S, search.time_left_s()))
+        if outcome == "found":
+            return None
+        proven = search.budget + 1 if outcome == "impossible" else proven
+    return TooFew(proven=proven, found=found)
+
+
+def polish(search: Search) -> None:
+    """Close the rest of the gap with small MILPs.
+
+    Deadlines are bisected over the moments at which a plan could end.
+
+    Unless there is a time limit to be spent, no longer than what they could save at best.
+    """
+    ends = time.monotonic() + min(_MILP_S, search.best_s - search.lower_s)
+    while not search.done() and (search.patient or time.monotonic() < ends):
+        middle_s = search.lower_s + (search.best_s - search.lower_s) / 2.0
+        deadline_s = last_finish(middle_s, search.problem)
+        if deadline_s < search.lower_s:
+            deadline_s = last_finish(float(np.nextafter(search.best_s, 0.0)), search.problem)
+        if deadline_s < search.lower_s:
+            search.prove(search.best_s, "search", search.prices)
+            return
+        limit_s = search.time_left_s() if search.patient else ends - time.monotonic()
+        outcome = _whole(search, deadline_s, limit_s)
+        if outcome == "impossible":
+            search.prove(next_finish(deadline_s, search.problem), "search", search.prices)
+        elif outcome == "unknown":
+            return
+
+
+def _whole(search: Search, deadline_s: float, time_limit_s: float) -> str:
+    """Look for a set at one deadline with a MILP over clients that prices do not rule out."""
+    room = search.problem.room(deadline_s)
+    columns, _ = _columns(search, room)
+    relaxed = _relaxed(search, room, columns)
+    if relaxed is None:
+        return "unknown"
+    search.prices = whole_prices(relaxed.prices, search.problem)
+    possible = _possible(search, relaxed, room)
+    if possible is None:
+        return "impossible"
+    columns = possible
+    if not search.patient and len(columns) > (_SMALL if search.gap > _WIDE else _TINY):
+        return "unknown"
+    ends = time.monotonic() + time_limit_s
+    while time.monotonic() < ends:
+        rows, proven = whole_cover(
+            search.problem.take(columns),
+            room[columns],
+            search.cuts,
+            budget=search.budget,
+            required=np.searchsorted(columns, search.required),
+            time_limit_s=ends - time.monotonic(),
+        )
+        if rows is None:
+            return "impossible" if proven else "unknown"
+        chosen = columns[rows]
+        _, violated = saturate(search.problem.take(chosen), room[chosen])
+        if not violated.any():
+            return "found" if search.offer(chosen) else "unknown"
+        search.cuts.append(violated)
+    return "unknown"
+
+
+def _possible(search: Search, relaxed: Relaxed, room: Int64s) -> Rows | None:
+    """The clients that could be in a set within the budget; none where there can be no such set.
+
+    If a client costs one unit and earns v_n, any set costs at least λ·p + Σ min(0, 1 − v_n), and 1
+    − v_n more with a client in it that earns less than it costs.
+    """
+    priced = Priced(search.problem, search.prices)
+    one = _one_client(priced, relaxed)
+    loss = one - priced.values(room)
+    forced = np.zeros(len(loss), np.bool_)
+    forced[search.required] = True
+    least = priced.need + int(np.where(forced, loss, np.minimum(loss, 0)).sum())
+    if least > search.budget * one:
+        return None
+    return np.flatnonzero(
+        forced | ((room > 0) & (least + np.maximum(loss, 0) <= search.budget * one))
+    )

@@ -1,0 +1,215 @@
+"""Client information from tables: Arrow, Parquet, CSV.
+
+Counts are long (columns ``client``, ``category``, ``samples``) or wide (``client`` and a column
+per category). Devices have ``client`` and any of the numbers that ``ClientInformation`` keeps;
+these may also stand in a wide table of counts. Ids and categories of a CSV file are integers where
+all of a column are, text otherwise; the ids of two files are integers only where both files' are.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from oort.errors import InvalidClientInfoError, missing_extra
+from oort.testing.category.information import NUMBERS, ClientInformation
+from oort.types import ClientId
+
+Columns: TypeAlias = dict[str, list[Any]]
+
+CLIENT, CATEGORY, SAMPLES = "client", "category", "samples"
+
+
+def load(known: ClientInformation, counts: Any = None, devices: Any = None) -> list[ClientId]:
+    """Take in one or two tables as one update; returns the clients that they tell of.
+
+    Raises:
+        InvalidClientInfoError: A column is missing or a value cannot be used; nothing was changed.
+    """
+    tables = [_columns(table) for table in (counts, devices) if table is not None]
+    if not tables:
+        message = "counts or devices must be given; got neither"
+        raise InvalidClientInfoError(message)
+    _same_kind([table for table in tables if CLIENT in table])
+    ids: dict[ClientId, int] = {}
+    cells: list[tuple[list[int], list[Any], list[Any]]] = []
+    numbers: dict[str, dict[int, Any]] = {}
+    for table in tables:
+        rows = _rows(table, ids)
+        for name in NUMBERS:
+            if name in table:
+                given = zip(rows, table[name], strict=True)
+                numbers.setdefault(name, {}).update(
+                    (row, value) for row, value in given if value is not None
+                )
+        cells.append(_cells(table, rows, wide=table is tables[0] and counts is not None))
+    _update(known, list(ids), cells, numbers)
+    return list(ids)
+
+
+def read_columns(path: str | PathLike[str]) -> Columns:
+    """The columns of a Parquet or CSV file, as lists.
+
+    Values of a CSV file are integers or numbers where those of the whole column are.
+    """
+    if Path(path).suffix.lower() in {".parquet", ".pq"}:
+        try:
+            parquet = import_module("pyarrow.parquet")
+        except ImportError:
+            missing_extra("reading Parquet", "pyarrow", "tables")
+        columns: Columns = parquet.read_table(fspath(path)).to_pydict()
+        return columns
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
+        header = next(lines, [])
+        body = [line for line in lines if line]
+    ragged = next((n for n, line in enumerate(body, 2) if len(line) != len(header)), None)
+    if ragged is not None or not header:
+        message = (
+            f"{path} must have {len(header)} fields in each line; got another number in line "
+            f"{ragged or 1}"
+        )
+        raise InvalidClientInfoError(message)
+    return {name: _typed([line[i] for line in body]) for i, name in enumerate(header)}
+
+
+def _columns(table: Any) -> Columns:
+    """A table as lists by column name: a path, an Arrow table, a DataFrame or a mapping."""
+    if isinstance(table, str | PathLike):
+        columns = read_columns(table)
+    elif hasattr(table, "to_pydict"):
+        columns = table.to_pydict()
+    elif hasattr(table, "to_dict"):
+        columns = table.to_dict(orient="list")
+    elif isinstance(table, Mapping):
+        columns = {name: list(values) for name, values in table.items()}
+    else:
+        message = (
+            "a table must be a path, an Arrow table, a DataFrame or a dict of columns; got "
+            f"{table!r:.80}"
+        )
+        raise InvalidClientInfoError(message)
+    if CLIENT not in columns:
+        message = (
+            f"a table must have a column {CLIENT!r}; got {', '.join(map(repr, list(columns)[:8]))}"
+        )
+        raise InvalidClientInfoError(message)
+    return columns
+
+
+def _typed(texts: Sequence[str]) -> list[Any]:
+    """A column of a CSV file: integers, else numbers, else text; empty fields are None."""
+    for kind in (int, float):
+        try:
+            return [kind(text) if text != "" else None for text in texts]
+        except ValueError:
+            continue
+    return [text if text != "" else None for text in texts]
+
+
+def _same_kind(tables: Sequence[Columns]) -> None:
+    """Make the ids of all tables text, unless they are integers in all."""
+    kinds = {type(client) for table in tables for client in table[CLIENT]}
+    if len(tables) > 1 and kinds == {int, str}:
+        for table in tables:
+            table[CLIENT] = [str(client) for client in table[CLIENT]]
+
+
+def _rows(table: Columns, ids: dict[ClientId, int]) -> list[int]:
+    """A number for each line's client; without categories no client may stand twice."""
+    clients = table[CLIENT]
+    if CATEGORY not in table and len(set(clients)) < len(clients):
+        twice = _first_repeated(clients)
+        message = f"client {twice!r:.80}: id must be in one line of the table; got several"
+        raise InvalidClientInfoError(message)
+    return [ids.setdefault(client, len(ids)) for client in clients]
+
+
+def _cells(
+    table: Columns, rows: list[int], *, wide: bool
+) -> tuple[list[int], list[Any], list[Any]]:
+    """The counts of a table: lines, categories, samples."""
+    if CATEGORY in table:
+        if SAMPLES not in table:
+            message = (
+                f"a table with a column {CATEGORY!r} must have one named {SAMPLES!r}; got "
+                f"{', '.join(table)}"
+            )
+            raise InvalidClientInfoError(message)
+        return rows, table[CATEGORY], table[SAMPLES]
+    names = [name for name in table if name != CLIENT and name not in NUMBERS] if wide else []
+    values = [0 if value is None else value for name in names for value in table[name]]
+    return rows * len(names), [name for name in names for _ in rows], values
+
+
+def _update(
+    known: ClientInformation,
+    ids: list[ClientId],
+    cells: list[tuple[list[int], list[Any], list[Any]]],
+    numbers: dict[str, dict[int, Any]],
+) -> None:
+    """Hand everything over as one update."""
+    columns: dict[str, Any] = {
+        name: np.array([values.get(row) for row in range(len(ids))], dtype=object)
+        for name, values in numbers.items()
+    }
+    rows = np.array([row for part in cells for row in part[0]], np.int64)
+    names = [name for part in cells for name in part[1]]
+    values = [value for part in cells for value in part[2]]
+    if not names:
+        known.update_many(ids, **columns)
+        return
+    categories = list(dict.fromkeys(names))
+    _refuse_wrong(ids, rows, names, values)
+    matrix = _matrix(rows, names, categories, values, len(ids))
+    known.update_many(ids, matrix, categories=categories, **columns)
+
+
+def _refuse_wrong(ids: list[ClientId], rows: Any, names: list[Any], values: list[Any]) -> None:
+    """Counts must be whole numbers, and each pair of client and category may stand once."""
+    for row, name, value in zip(rows.tolist(), names, values, strict=True):
+        whole = (
+            isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
+        )
+        if not whole or value < 0:
+            message = (
+                f"client {ids[row]!r:.80}: samples[{name!r}] must be a whole number, 0 or more; "
+                f"got {value!r:.80}"
+            )
+            raise InvalidClientInfoError(message)
+    pairs = set(zip(rows.tolist(), names, strict=True))
+    if len(pairs) < len(names):
+        row, name = _first_repeated(zip(rows.tolist(), names, strict=True))
+        message = (
+            f"client {ids[row]!r:.80}: samples[{name!r}] must be in one line of the table; got "
+            "several"
+        )
+        raise InvalidClientInfoError(message)
+
+
+def _first_repeated(values: Iterable[Any]) -> Any:
+    """The first value that stood before."""
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
+
+
+def _matrix(
+    rows: Any, names: list[Any], categories: list[Any], values: list[Any], number: int
+) -> Any:
+    """Counts as a sparse matrix."""
+    from scipy.sparse import coo_matrix
+
+    place = {name: i for i, name in enumerate(categories)}
+    columns = np.array([place[name] for name in names], np.int64)
+    data = np.array(values, np.int64)
+    return coo_matrix((data, (rows, columns)), shape=(number, len(categories))).tocsr()

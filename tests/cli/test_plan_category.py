@@ -1,0 +1,99 @@
+"""``oort plan --counts`` as a user runs it."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rich", reason="the command line needs the extra 'cli'")
+
+from oort.cli import plan_category
+from oort.errors import InvalidArgumentError, UnknownCategoryError
+
+COUNTS = "client,category,samples\n" + "".join(
+    f"{n},{kind},{10 + n % 7}\n" for n in range(40) for kind in ("cat", "dog")
+)
+DEVICES = "client,samples_per_s,bandwidth_mbps\n" + "".join(
+    f"{n},{5 + n},{1 + n % 9}\n" for n in range(40)
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with counts and devices, and the user in it."""
+    (tmp_path / "counts.csv").write_text(COUNTS)
+    (tmp_path / "devices.csv").write_text(DEVICES)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def oort_plan(arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    plan_category.add_arguments(parser)
+    parser.add_argument("--picture", default="oort-plan.png")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(f"--counts counts.csv --devices devices.csv {arguments}".split())
+    assert plan_category.asked(options)
+    return plan_category.run(options)
+
+
+def test_a_plan_is_told_written_and_drawn(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need the extra 'plots'")
+    asked = "--want cat=90 --want dog=120 --budget 15 --transfer-mb 2 --out plan.csv"
+    assert oort_plan(asked) == 0
+    said = capsys.readouterr().out
+    for text in (
+        "210 samples",
+        "of the 15 allowed",
+        "Everyone waits for",
+        "slowest first",
+        "plan: plan.csv",
+    ):
+        assert text in said
+    assert (files / "oort-plan.png").read_bytes().startswith(b"\x89PNG")
+    with (files / "plan.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert sum(int(line["samples"]) for line in lines if line["category"] == "cat") == 90
+    assert sum(int(line["samples"]) for line in lines if line["category"] == "dog") == 120
+    assert len({line["client"] for line in lines}) <= 15
+
+
+def test_a_plan_can_be_read_by_machines(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert oort_plan("--representative 100 --json --out plan.json") == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan == json.loads((files / "plan.json").read_text())
+    assert sum(k for p in plan["participants"] for _, k in p["samples"]) == 100
+
+
+@pytest.mark.parametrize(
+    "arguments", ["--balanced", "--balanced 50", "--want cat=5 --require 3 --exclude 4"]
+)
+def test_other_requests_work_too(
+    files: Path, arguments: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert oort_plan(f"{arguments} --picture none") == 0
+    assert "samples" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "one of --want, --representative and --balanced; got 0"),
+        ("--want cat=5 --balanced", "one of --want, --representative and --balanced; got 2"),
+        ("--want cat", "--want must be CATEGORY=N with a whole N; got 'cat'"),
+        ("--want cat=-5", "--want must be CATEGORY=N"),
+        ("--want cat=5 --out plan.xls", "--out must name a .csv or a .json file"),
+    ],
+)
+def test_wrong_calls_are_explained(files: Path, arguments: str, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        oort_plan(arguments)
+
+
+def test_an_unknown_category_is_named(files: Path) -> None:
+    with pytest.raises(UnknownCategoryError, match="'cow'"):
+        oort_plan("--want cow=5")
