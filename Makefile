@@ -6,12 +6,13 @@ PYSYFT := .venv-pysyft
 BIN    := $(VENV)/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 WORKERS ?= 2
+KILLS  ?= 5000
 
 # Modules that cannot be imported without an extra, which the oldest environment has none of.
 NEEDS_EXTRAS := cli plots integrations kernels/compiled.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-pysyft check format docs bench bench-sim clean
+.PHONY: help demo test test-oldest test-pysyft check format docs bench bench-sim bench-store postgres soak clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -19,12 +20,18 @@ help:  ## what can be made here
 demo: $(VENV)/.demo  ## train a model across simulated phones, Oort beside random selection
 	$(BIN)/oort demo
 
-test: $(VENV)/.test test-oldest  ## every test, on the newest and on the oldest libraries that we declare
+test: $(VENV)/.test postgres test-oldest  ## every test, on the newest and on the oldest libraries that we declare
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -m pytest -n $(WORKERS) -m "not slow" $(NEEDS_EXTRAS:%=--ignore=src/oort/%) \
 	    tests src README.md CONTRIBUTING.md docs
+
+postgres:
+	@sh tools/postgres.sh
+
+soak: $(VENV)/.test postgres  ## kill a durable selector thousands of times and look at what is left
+	OORT_KILLS=$(KILLS) OORT_KILL_SEED=$$(date +%s) $(BIN)/python -m pytest -n $(WORKERS) --dist=load tests/store/test_killing.py
 
 test-pysyft: $(PYSYFT)/.test  ## the PySyft adapter, which needs another version of Flower than the rest
 	$(PYSYFT)/bin/python -m pytest -n $(WORKERS) tests/integrations/pysyft tests/integrations/flower/test_rounds.py
@@ -46,6 +53,9 @@ docs: $(VENV)/.docs  ## build the documentation, warnings are errors
 
 bench: $(VENV)/.demo  ## measure, and write benchmarks/results
 	$(BIN)/python -m benchmarks
+
+bench-store: $(VENV)/.demo  ## what durability costs
+	$(BIN)/python -m benchmarks.store
 
 bench-sim: $(VENV)/.bench-sim  ## the simulator beside Flower's and pfl-research's
 	$(BIN)/python -m benchmarks.simulation

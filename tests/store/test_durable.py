@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,52 @@ def test_a_commit_that_fails_changes_nothing(
 def _no_space(journal: Journal, rows: object) -> None:
     message = "no space left"
     raise StoreUnavailableError(message)
+
+
+@pytest.mark.parametrize("moment", ["before the commit", "after the commit", "in memory"])
+@pytest.mark.parametrize("in_batch", [False, True])
+def test_an_interrupt_leaves_a_call_whole_or_absent(
+    opened: Open, url: str, moment: str, in_batch: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C may come anywhere, also between the commit and the change in memory."""
+    selector = opened(config=histories.CONFIG)
+    for step in range(12):
+        histories.play(selector, 3, step)
+    write, make_so = Journal._write, oort.DurableSelector._make_so
+
+    def interrupted_write(journal: Journal, rows: Any) -> None:
+        if moment == "after the commit":
+            write(journal, rows)
+        raise KeyboardInterrupt
+
+    def interrupted(selector: oort.DurableSelector, change: Any) -> None:
+        make_so(selector, change)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        if moment == "in memory":
+            patched.setattr(oort.DurableSelector, "_make_so", interrupted)
+        else:
+            patched.setattr(Journal, "_write", interrupted_write)
+        batch = selector.batch() if in_batch else nullcontext()
+        with pytest.raises(KeyboardInterrupt), batch:
+            selector.register_clients(["x", "y", "z"], expected_duration_s=[1.0, 2.0, 3.0])
+    selector._tried_s = -100.0
+    there = {"before the commit": 0, "after the commit": 3, "in memory": 0 if in_batch else 3}
+    found = selector.client_ids()
+    assert len({"x", "y", "z"} & set(found)) == there[moment]
+    assert histories.state_of(read_back(url)) == histories.state_of(selector)
+    selector.select(3)
+    assert histories.state_of(read_back(url)) == histories.state_of(selector)
+
+
+def test_a_selector_that_nobody_holds_gives_its_job_back(url: str) -> None:
+    selector = oort.open_selector(url)
+    selector.register_client("a")
+    del selector
+    gc.collect()
+    with oort.open_selector(url) as selector:
+        assert selector.num_clients == 1
 
 
 # Settings

@@ -51,7 +51,9 @@ def _hand_to(url: str, holder: str) -> None:
 def test_a_second_selector_is_refused_by_name(opened: Open, url: str) -> None:
     opened()
     before = _entries(url)
-    with pytest.raises(LeaseError, match=rf"driven by process {os.getpid()} on "):
+    with pytest.raises(
+        LeaseError, match=rf"driven by this process itself, process {os.getpid()} on "
+    ):
         oort.open_selector(url)
     assert _entries(url) == before
 

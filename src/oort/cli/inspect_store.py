@@ -19,6 +19,8 @@ def run(options: argparse.Namespace) -> int:
     if options.repair:
         _repair(console, options.file, options.job)
     report = inspect(options.file, options.job)
+    where = f"{escape(report.url)}: schema version {report.version}, {report.bytes:,} bytes"
+    console.print(where, highlight=False, soft_wrap=True)
     console.print(_jobs(report))
     if options.job is not None:
         for job in report.jobs:
@@ -43,8 +45,7 @@ def _repair(console: Console, url: str, job: str | None) -> None:
 
 
 def _jobs(report: StoreReport) -> Table:
-    size = f"{report.bytes:,} bytes"
-    table = Table(title=f"{escape(report.url)}: schema version {report.version}, {size}")
+    table = Table()
     headings = ("job", "round", "clients", "journal", "snapshots", "driven by", "sound")
     for heading in headings:
         left = heading in ("job", "driven by", "sound")

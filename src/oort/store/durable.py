@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
@@ -106,6 +107,7 @@ class DurableSelector(Replayed):
         self._bytes_at_snapshot = 0
         self._keeper = Keeper(self, database.url, lease, lease_s)
         self._keeper.start()
+        self._let_go = weakref.finalize(self, _let_go, database, lease, acknowledged, self._pid)
         if self.snapshot_is_due:
             self._keeper.wake()
 
@@ -172,15 +174,7 @@ class DurableSelector(Replayed):
                 return
             self._closed = True
         self._keeper.stop()
-        try:
-            if not self._lost:
-                leases.release(self._database, self._lease)
-        except OortError as error:
-            _log.warning("job %r: the lease was not given back: %s", self.job, error)
-        finally:
-            if self._acknowledged is not None:
-                self._acknowledged.close()
-            self._database.close()
+        self._let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -201,22 +195,28 @@ class DurableSelector(Replayed):
         changes = list(changes)
         if self._batch is None:
             self._commit(changes)
-        for change in changes:
-            if self._capture is not None:
-                self._capture.about_to(change)
-            super()._do([change])
-        if self._batch is not None:
+            self._ahead = True  # until all of it is so: an interrupt must not leave half of it
+        else:
             self._batch.extend(changes)
+        for change in changes:
+            self._make_so(change)
+        if self._batch is None:
+            self._ahead = False
+
+    def _make_so(self, change: Change) -> None:
+        if self._capture is not None:
+            self._capture.about_to(change)
+        super()._do([change])
 
     def _commit(self, changes: list[Change]) -> None:
         if not changes:
             return
         if self._unsettled:
             self._settle()
+        self._unsettled = True  # until it is known that it was committed, whatever is raised
         try:
             self._journal.commit(changes)
         except StoreUnavailableError as error:
-            self._unsettled = True
             if getattr(error, "uncertain", False):
                 message = f"{error}; whether this call was committed is not known yet"
                 raise StoreUnavailableError(message) from error
@@ -224,6 +224,7 @@ class DurableSelector(Replayed):
         except LeaseError:
             self._lost = True
             raise
+        self._unsettled = False
         if self.snapshot_is_due:
             self._keeper.wake()
 
@@ -278,9 +279,7 @@ class DurableSelector(Replayed):
     def _take_missed(self, entry: journals.Entry) -> None:
         change = entry.change()
         if change is not None:
-            if self._capture is not None:
-                self._capture.about_to(change)
-            super()._do([change])
+            self._make_so(change)
         self._journal.sequence = entry.sequence
 
     # For the keeper
@@ -325,3 +324,17 @@ class DurableSelector(Replayed):
     def note_lease_lost(self) -> None:
         """Another process has taken over."""
         self._lost = True
+
+
+def _let_go(database: Database, lease: Lease, acknowledged: Acknowledged | None, pid: int) -> None:
+    """Give the lease back, also where a selector was dropped without being closed."""
+    if os.getpid() != pid:
+        return
+    try:
+        leases.release(database, lease)
+    except OortError as error:
+        _log.warning("job %r: the lease was not given back: %s", lease.job.name, error)
+    finally:
+        if acknowledged is not None:
+            acknowledged.close()
+        database.close()

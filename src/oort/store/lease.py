@@ -55,13 +55,16 @@ def acquire(database: Database, job: Job, lease_s: float, *, beyond: int = 0) ->
         except ConflictError:
             continue  # the old holder committed one more entry just now
         if alive or (watched is not None and watched != (epoch, beat)):
-            message = (
-                f"job {job.name!r} in {shown(database.url)} is driven by "
-                f"{processes.described(other)}; one process at a time can drive a job"
-            )
-            raise LeaseError(message)
+            raise _refused(database, job, other)
         watched = (epoch, beat)
         time.sleep(lease_s / _LOOKS)
+
+
+def _refused(database: Database, job: Job, holder: str) -> LeaseError:
+    by, cure = processes.described(holder), "one process at a time can drive a job"
+    if processes.is_ours(holder):
+        by, cure = f"this process itself, {by}", "close the other selector first"
+    return LeaseError(f"job {job.name!r} in {shown(database.url)} is driven by {by}; {cure}")
 
 
 def _take(database: Database, job: Job, epoch: int, holder: str, beyond: int) -> Lease:

@@ -31,6 +31,11 @@ def is_alive(signed: str) -> bool | None:
     return _process(pid) == {"pid": pid, "started": holder.get("started")}
 
 
+def is_ours(signed: str) -> bool:
+    """Whether this very process signed."""
+    return bool(is_alive(signed)) and _read(signed).get("pid") == os.getpid()
+
+
 def described(signed: str) -> str:
     """The process, for a message.
 
