@@ -82,7 +82,7 @@ def commits(folder: Path, repeats: int = 300) -> dict[str, Any]:
                 calls.append((time.perf_counter() - start, inside[0]))
                 syncs.append(sync_alone(folder / "plain", sizes[0]))
         finally:
-            Journal.commit = plain  # type: ignore[method-assign, assignment]
+            Journal.commit = plain  # type: ignore[method-assign]
     beyond = [commit - sync for (_, commit), sync in zip(calls, syncs, strict=True)]
     return {
         "clients": FEW,
