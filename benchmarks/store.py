@@ -62,9 +62,9 @@ def commits(folder: Path, repeats: int = 300) -> dict[str, Any]:
     sizes: list[int] = []
     plain = Journal.commit
 
-    def timed(journal: Journal, changes: Any) -> None:
+    def timed(journal: Journal, changes: Any, along: Any = None) -> None:
         start = time.perf_counter()
-        plain(journal, changes)
+        plain(journal, changes, along)
         inside.append(time.perf_counter() - start)
         sizes.append(sum(len(encode(change)[1]) for change in changes))
 

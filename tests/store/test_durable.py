@@ -162,7 +162,7 @@ def test_a_commit_that_fails_changes_nothing(
         assert histories.play(selector, 3, number) == histories.play(twin, 3, number)
 
 
-def _no_space(journal: Journal, rows: object) -> None:
+def _no_space(journal: Journal, *given: object) -> None:
     message = "no space left"
     raise StoreUnavailableError(message)
 
@@ -178,9 +178,9 @@ def test_an_interrupt_leaves_a_call_whole_or_absent(
         histories.play(selector, 3, step)
     write, make_so = Journal._write, oort.DurableSelector._make_so
 
-    def interrupted_write(journal: Journal, rows: Any) -> None:
+    def interrupted_write(journal: Journal, *given: Any) -> None:
         if moment == "after the commit":
-            write(journal, rows)
+            write(journal, *given)
         raise KeyboardInterrupt
 
     def interrupted(selector: oort.DurableSelector, change: Any) -> None:

@@ -3,6 +3,7 @@
 From the call down to the disk:
 
     durable        a training selector whose calls are committed when they return
+    driver         what every durable selector does besides selecting
     opening        from an address to a selector: create, take the lease, recover
     recovery       newest good snapshot, replay, verify
     capture        a consistent copy of a selector that goes on working meanwhile
@@ -15,6 +16,7 @@ From the call down to the disk:
     lease          who drives a job
     processes      whether a process that left its name still lives
     schema         the tables, their versions, the jobs in them
+    settings       how a store is kept
     checksums      what makes a flipped bit show
     database       what the two databases have in common; addresses
     sqlite         SQLite
@@ -32,6 +34,7 @@ library, except psycopg for PostgreSQL.
 """
 
 from oort.store.durable import DurableSelector
-from oort.store.opening import StoreConfig, open_selector
+from oort.store.opening import open_selector
+from oort.store.settings import StoreConfig
 
 __all__ = ["DurableSelector", "StoreConfig", "open_selector"]

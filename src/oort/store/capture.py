@@ -76,3 +76,24 @@ class Capture:
                 self._columns[name][rows] = column
         self._before = []
         return {**self._columns, **self._ids(), **self._rest}
+
+
+class Copy:
+    """A copy that was made at once, for what is not large."""
+
+    def __init__(self, meta: Mapping[str, Any], arrays: Mapping[str, Any], sequence: int) -> None:
+        self.sequence = sequence
+        self.meta = meta
+        self.spoiled = False
+        self._arrays = {name: np.array(array) for name, array in arrays.items()}
+
+    def copy_slice(self) -> bool:
+        """Nothing is left to copy."""
+        return False
+
+    def about_to(self, change: object) -> None:
+        """Nothing can spoil it."""
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything as it was."""
+        return self._arrays

@@ -8,7 +8,7 @@ not at all: that is the database's part.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,8 +62,10 @@ class Journal:
         self.sequence = lease.sequence
         self.bytes_written = 0
 
-    def commit(self, changes: Sequence[Change]) -> None:
-        """Write changes down: when this returns, they are on disk.
+    def commit(
+        self, changes: Sequence[Change], along: Callable[[Database], None] | None = None
+    ) -> None:
+        """Write changes down: when this returns, they are on disk, and what goes ``along``.
 
         A server that goes away and comes back is waited for; whether the commit happened before it
         went is then read from the journal.
@@ -80,7 +82,7 @@ class Journal:
         while True:
             try:
                 if not (uncertain and self._is_there(rows)):
-                    self._write(rows)
+                    self._write(rows, along)
                 break
             except StoreUnavailableError as error:
                 uncertain = uncertain or getattr(error, "uncertain", False)
@@ -95,10 +97,12 @@ class Journal:
         if self._acknowledged is not None:
             self._acknowledged.note(self._lease.job.number, self.sequence)
 
-    def _write(self, rows: list[Row]) -> None:
+    def _write(self, rows: list[Row], along: Callable[[Database], None] | None = None) -> None:
         try:
             with self._database.transaction():
                 self._database.insert(_INSERT, rows)
+                if along is not None:
+                    along(self._database)
         except ConflictError:
             if not self._is_there(rows):
                 raise leases.lost(self._database, self._lease) from None

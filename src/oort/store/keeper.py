@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 from oort.errors import OortError
 from oort.store import lease as leases
 from oort.store import snapshots
-from oort.store.capture import Capture
+from oort.store.capture import Capture, Copy
 from oort.store.database import Database, connect
 from oort.store.lease import Lease
 from oort.store.snapshots import Listed, State
 
 if TYPE_CHECKING:
-    from oort.store.durable import DurableSelector
+    from oort.store.driver import Driver
 
 _log = logging.getLogger(__name__)
 _BEATS_PER_LEASE: Final = 4
@@ -31,7 +31,7 @@ _BEATS_PER_LEASE: Final = 4
 class Keeper:
     """Housekeeping for one job."""
 
-    def __init__(self, selector: DurableSelector, url: str, lease: Lease, lease_s: float) -> None:
+    def __init__(self, selector: Driver, url: str, lease: Lease, lease_s: float) -> None:
         self._selector = weakref.ref(selector)
         self._url = url
         self._lease = lease
@@ -94,7 +94,7 @@ class Keeper:
 
 
 def snapshot(
-    database: Database, selector: DurableSelector, lease: Lease, *, keep_previous: bool = True
+    database: Database, selector: Driver, lease: Lease, *, keep_previous: bool = True
 ) -> None:
     """Take a snapshot, and delete what it makes superfluous."""
     while True:
@@ -113,7 +113,7 @@ def snapshot(
 
 
 def _written(
-    database: Database, selector: DurableSelector, lease: Lease, capture: Capture
+    database: Database, selector: Driver, lease: Lease, capture: Capture | Copy
 ) -> Listed | None:
     """The copy, finished and on disk; nothing where it was spoiled or the lease was lost."""
     while selector.copy_slice(capture):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from oort.errors import (
     DamagedStoreError,
     InvalidArgumentError,
     StoreError,
-    require,
 )
 from oort.store import keeper, schema, snapshots
 from oort.store import lease as leases
@@ -25,36 +23,11 @@ from oort.store.durable import DurableSelector
 from oort.store.lease import Lease
 from oort.store.recovery import Replayed, acknowledged_sequence, config_of, recover
 from oort.store.schema import Job
+from oort.store.settings import StoreConfig
 from oort.store.snapshots import State
 from oort.store.sqlite import SQLite
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreConfig:
-    """How a durable selector keeps its store."""
-
-    lease_s: float = field(
-        default=10.0,
-        metadata={"doc": "seconds without a sign of life until another machine may take over"},
-    )
-    snapshot_entries: int = field(
-        default=1_000, metadata={"doc": "journal entries after which a snapshot is taken"}
-    )
-    snapshot_bytes: int = field(
-        default=64 << 20, metadata={"doc": "bytes of journal after which a snapshot is taken"}
-    )
-    patience_s: float = field(
-        default=30.0, metadata={"doc": "seconds that a call waits for a server that went away"}
-    )
-
-    def __post_init__(self) -> None:
-        require(self.lease_s > 0, "StoreConfig.lease_s", "above 0 seconds", self.lease_s)
-        for name in ("snapshot_entries", "snapshot_bytes"):
-            value = getattr(self, name)
-            require(value >= 1, f"StoreConfig.{name}", "1 or more", value)
-        require(self.patience_s >= 0, "StoreConfig.patience_s", "0 or more", self.patience_s)
 
 
 def open_selector(
@@ -106,16 +79,9 @@ def open_selector(
         lease = leases.acquire(database, found, settings.lease_s, beyond=beyond)
         if wanted is not None and wanted != config_of(found):
             _reconfigure(database, lease, wanted, allowed=reconfigure)
-        return DurableSelector(
-            database,
-            lease,
-            config_of(found) if wanted is None else wanted,
-            acknowledged=Acknowledged(database.path) if isinstance(database, SQLite) else None,
-            lease_s=settings.lease_s,
-            patience_s=settings.patience_s,
-            snapshot_entries=settings.snapshot_entries,
-            snapshot_bytes=settings.snapshot_bytes,
-        )
+        note = Acknowledged(database.path) if isinstance(database, SQLite) else None
+        chosen = config_of(found) if wanted is None else wanted
+        return DurableSelector(database, lease, chosen, note, settings)
     except BaseException:
         _let_go(database, lease)
         raise

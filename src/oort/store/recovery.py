@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -23,6 +24,23 @@ _log = logging.getLogger(__name__)
 _MISFITS = (LookupError, TypeError, ValueError, ArithmeticError, OortError)
 
 
+class Replayable(Protocol):
+    """What can be brought to the state of a journal."""
+
+    @property
+    def round_number(self) -> int:
+        """How far it has come."""
+
+    def take_state(self, state: State) -> None:
+        """Begin at a snapshot."""
+
+    def take_entry(self, entry: journal.Entry) -> None:
+        """Make one entry so again."""
+
+    def start_over(self) -> None:
+        """Know nothing again."""
+
+
 @dataclass(slots=True)
 class Recovered:
     """What was found: as far as it is good, and what is wrong with the rest."""
@@ -34,7 +52,7 @@ class Recovered:
     damage: DamagedStoreError | None = None  #: what ended the replay early
 
 
-def replay(database: Database, job: Job, selector: Replayed) -> Recovered:
+def replay(database: Database, job: Job, selector: Replayable) -> Recovered:
     """Bring a fresh selector to the state of the journal's last good entry.
 
     Nothing is raised for damage: it is in the answer.
@@ -57,7 +75,7 @@ def replay(database: Database, job: Job, selector: Replayed) -> Recovered:
     return found
 
 
-def recover(database: Database, job: Job, selector: Replayed) -> Recovered:
+def recover(database: Database, job: Job, selector: Replayable) -> Recovered:
     """The same, for going on.
 
     Raises:
@@ -122,7 +140,7 @@ def acknowledged_sequence(database: Database, job: Job) -> int:
     return Acknowledged(database.path).sequence(job.number)
 
 
-def _load_snapshot(database: Database, job: Job, selector: Replayed, found: Recovered) -> None:
+def _load_snapshot(database: Database, job: Job, selector: Replayable, found: Recovered) -> None:
     try:
         listed = snapshots.listed(database, job.number)
     except DamagedStoreError as error:
@@ -142,7 +160,7 @@ def _load_snapshot(database: Database, job: Job, selector: Replayed, found: Reco
         selector.start_over()
 
 
-def _apply(selector: Replayed, entry: journal.Entry) -> None:
+def _apply(selector: Replayable, entry: journal.Entry) -> None:
     try:
         selector.take_entry(entry)
     except _MISFITS as error:
