@@ -71,7 +71,7 @@ def commits(folder: Path, repeats: int = 300) -> dict[str, Any]:
     calls, syncs = [], []
     with oort.open_selector(f"sqlite:///{folder}/commit.db", store=NEVER) as selector:
         selector.register_clients(np.arange(FEW), expected_duration_s=draw(FEW, generator))
-        Journal.commit = timed  # type: ignore[method-assign]
+        Journal.commit = timed  # type: ignore[method-assign, assignment]
         try:
             for _ in range(repeats):
                 picks = selector.select(REPORTS).participants
@@ -162,7 +162,9 @@ def recovery(url: str, rounds: int, per_round: int) -> dict[str, Any]:
 def stall(url: str, snapshots: int = 3) -> dict[str, Any]:
     """Selections one after the other, while snapshots are taken and while none is."""
     generator = np.random.default_rng(4)
-    quiet, during, took = [], [], []
+    quiet: list[float] = []
+    during: list[float] = []
+    took: list[float] = []
     with oort.open_selector(url, store=NEVER) as selector:
         mask = generator.random(selector.num_rows) < 0.9
 

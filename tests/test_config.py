@@ -103,7 +103,7 @@ settings = st.fixed_dictionaries(
         "seed": st.integers(0, 2**130),
         "alpha": st.floats(0.0, allow_nan=False) | st.just("inf"),
         "clip_quantile": st.floats(0, 1),
-        "max_participations": st.none() | st.integers(1, 10**6),
+        "max_participations": st.none() | st.just("auto") | st.integers(1, 65_534),
         "strict_rounds": st.booleans(),
         "exploration": st.fixed_dictionaries({}, optional={"decay": st.floats(0, 1)}),
         "pacer": st.fixed_dictionaries(

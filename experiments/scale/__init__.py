@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--milp-limit",
         type=float,
         default=120.0,
-        help="seconds for the straw-man MILP, tried once per population (default 120; 0: without)",
+        help="seconds for the straw-man MILP, tried once where small (default 120; 0: without)",
     )
     parser.add_argument("--seed", type=int, default=1, help="of the generated data")
     parser.add_argument(

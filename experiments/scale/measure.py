@@ -16,6 +16,9 @@ from oort.errors import BudgetTooSmallError, OutOfTimeError
 from oort.testing import LocalTestingSelector
 
 SHARE = 0.01
+#: HiGHS does not look at its time limit while it presolves: at 315,902 clients and one category it
+#: was still at it after twelve minutes. The straw man is tried where it comes back.
+MILP_CLIENTS = 20_000
 SWEEP = (1, 10, 100, 500, 1_000, 5_000)
 
 
@@ -34,7 +37,7 @@ def measure_population(
     for wanted in [k for k in SWEEP if k < categories] + [categories]:
         cases += _cases(tester, name, wanted, paper_limit_s)
         print(f"  {wanted} categories: {cases[-1]}", flush=True)
-    if milp_limit_s > 0:
+    if milp_limit_s > 0 and number <= MILP_CLIENTS:
         request = _request(tester, 1)
         config = TestingConfig(transfer_mb=TRANSFER_MB, method="milp", time_limit_s=milp_limit_s)
         cases.append(_case(tester, name, request, config, "none") | {"categories": 1})
@@ -147,6 +150,8 @@ def verdict(results: dict[str, Any]) -> str:
                 )
             elif own:
                 lines.append(f"- {title}: none of {len(own)} requests in time")
+            elif method == "milp":
+                lines.append(f"- {title}: not tried, HiGHS does not heed its time limit here")
     lines.append("")
     lines.append('The paper: "a few minutes at the scale of millions of clients".')
     return "\n".join(lines)

@@ -87,9 +87,11 @@ class NotEnoughSamplesError(InfeasibleRequestError):
             way.
     """
 
-    def __init__(self, message: str, lacking: dict[Any, int], *, together: bool = False) -> None:
+    def __init__(
+        self, message: str, lacking: dict[Any, int] | None = None, *, together: bool = False
+    ) -> None:
         super().__init__(message)
-        self.lacking = lacking
+        self.lacking = lacking or {}
         self.together = together
 
 
@@ -104,7 +106,12 @@ class BudgetTooSmallError(InfeasibleRequestError):
     """
 
     def __init__(
-        self, message: str, *, budget: int, least_found: int | None, proven_minimum: int
+        self,
+        message: str,
+        *,
+        budget: int = 0,
+        least_found: int | None = None,
+        proven_minimum: int = 0,
     ) -> None:
         super().__init__(message)
         self.budget = budget

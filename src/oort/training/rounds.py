@@ -138,14 +138,16 @@ class RoundBook:
         self.wanted = min(wanted, 2**32 - 1)
         self.draws = 1
         self.selected[round_number] = rows
+        oldest = self.oldest
         for kept in (self.selected, self.received, self.history):
-            for old in [r for r in kept if r < self.oldest]:
+            for old in [r for r in kept if r < oldest]:
                 del kept[old]
-        self.unfolded = [entry for entry in self.unfolded if entry[0] >= self.oldest]
+        self.unfolded = [entry for entry in self.unfolded if entry[0] >= oldest]
 
     def take_history(self, history: History) -> None:
         """Replace the history by one that the newest reports were folded into."""
-        self.history = {r: entry for r, entry in history.items() if r >= self.oldest}
+        oldest = self.oldest
+        self.history = {r: entry for r, entry in history.items() if r >= oldest}
         self.unfolded = []
 
     def top_up(self, rows: Rows) -> None:

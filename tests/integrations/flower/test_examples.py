@@ -57,13 +57,16 @@ def _end_superlink(port: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_example_trains_with_oort_and_with_random_selection(tmp_path: Path) -> None:
-    config = "num-server-rounds=3 test-by-category=false"
-    out = flwr_run("flower", tmp_path, config, nodes=20)
+def test_the_example_trains_with_oort_and_random_selection_and_tests_by_category(
+    tmp_path: Path,
+) -> None:
+    config = "num-server-rounds=3 test-by-category=true"
+    out = flwr_run("flower", tmp_path, config, nodes=30)
     table = dict(re.findall(r"^(oort|random)\s.*?([\d.]+)%\s*$", out, re.MULTILINE))
     assert set(table) == {"oort", "random"}, out[-6000:]
     assert all(float(accuracy) > 0 for accuracy in table.values())
     assert out.count("oort: round 3 ended by quorum") == 2
+    assert re.search(r"oort: [1-9]\d* clients test", out)
 
 
 @pytest.mark.slow

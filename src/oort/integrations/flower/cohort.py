@@ -79,6 +79,8 @@ class Cohort:
             if len(self._results) >= self._quorum and not self._by_duration:
                 self._end("quorum")
             self._settle(client, feedback)
+            if self.elapsed_s >= self._deadline_s and len(self._results) >= self._min_replies:
+                self._end("deadline")
             return True
 
     def keep_fastest(self) -> set[ClientId]:
@@ -134,10 +136,9 @@ class Cohort:
     def wait(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
         """Sleep until the round is over or something is so, at most so long."""
         with self._changed:
-            left_s = max(self._deadline_s - self.elapsed_s, 0.01)
-            self._changed.wait_for(
-                lambda: self.ended_by is not None or until(), timeout=min(seconds, left_s)
-            )
+            left_s = self._deadline_s - self.elapsed_s
+            limit_s = min(seconds, left_s) if left_s > 0 else seconds
+            self._changed.wait_for(lambda: self.ended_by is not None or until(), timeout=limit_s)
 
     def wake(self) -> None:
         """Let those who wait look again."""

@@ -49,7 +49,6 @@ class Conductor:
         self._after_round = after_round
         self._read_report = read_report
         self._warned: set[str] = set()
-        self._tested: set[ClientId] = set()
 
     # Who trains
 
@@ -141,14 +140,18 @@ class Conductor:
         assert self.tester is not None
         assert self._test is not None
         self.tester.register_clients(online)
-        away = self._tested - set(online)
-        if away:
-            self.tester.mark_offline(sorted(away, key=str))
+        self.tester.mark_offline()
         self.tester.mark_online(online)
-        self._tested |= set(online)
-        self.last_plan = self._test(self.tester)
-        LOG.info("oort: %d clients test", len(list(self.last_plan)))
-        return self.last_plan
+        plan = self.last_plan = self._test(self.tester)
+        absent = set(plan) - set(online)
+        if absent:
+            LOG.warning(
+                "oort: %d of %d that are to test are not connected, and are left out",
+                len(absent),
+                len(set(plan)),
+            )
+        LOG.info("oort: %d clients test", len(set(plan)) - len(absent))
+        return plan
 
     def learn(self, client: ClientId, description: Description) -> None:
         """Take in what a client says of itself before any round."""
