@@ -44,7 +44,13 @@ from oort.errors import (
     WaitTimeoutError,
 )
 from oort.protocols import TestingSelector, TrainingSelector
-from oort.store import DurableSelector, StoreConfig, open_selector
+from oort.store import (
+    DurableSelector,
+    DurableTestingSelector,
+    StoreConfig,
+    open_selector,
+    open_testing_selector,
+)
 from oort.testing import (
     Balanced,
     ClientInformation,
@@ -86,6 +92,7 @@ __all__ = [
     "DamagedFileError",
     "DamagedStoreError",
     "DurableSelector",
+    "DurableTestingSelector",
     "EngineWarning",
     "ExplorationConfig",
     "Feedback",
@@ -137,6 +144,7 @@ __all__ = [
     "load_selector",
     "loss_utility",
     "open_selector",
+    "open_testing_selector",
     "register_fairness",
     "register_utility",
 ]

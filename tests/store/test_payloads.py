@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from oort.clients.changes import Hinted, Joined, Marked, Removed, Returned
 from oort.clients.id_columns import id_column
 from oort.store.payloads import KINDS, decode, encode
+from oort.store.testing_changes import Dropped, Enrolled, Informed, Planned, Reachable
+from oort.testing.category.information import NUMBERS
 from oort.training.changes import Forgotten, Reported, Selected, Switched
 from oort.training.intake import Taken
 
@@ -57,6 +59,18 @@ def _changes(draw: st.DrawFn) -> Any:
         Selected(draw(numbers), draw(numbers), rows, draw(numbers), draw(numbers), history),
         Reported(draw(numbers), taken),
         Switched(draw(st.sampled_from(["guided", "uniform"]))),
+        Enrolled(id_column(draw(_ids))),
+        Dropped(id_column(draw(_ids))),
+        Reachable(draw(st.none() | st.just(id_column(["a", 7]))), draw(st.booleans())),
+        Planned(draw(numbers), draw(numbers)),
+        Informed(
+            id_column(["a", 7]),
+            draw(st.lists(st.integers() | st.text(max_size=5), max_size=4)),
+            {
+                **{name: np.arange(3) for name in ("length", "category", "count")},
+                **{name: np.array([1.5, np.nan]) for name in NUMBERS},
+            },
+        ),
     ]
     return draw(st.sampled_from(options))
 
@@ -64,6 +78,8 @@ def _changes(draw: st.DrawFn) -> Any:
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict) and value and isinstance(next(iter(value)), str):
+        return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     return value

@@ -11,6 +11,7 @@ from rich.table import Table
 from oort.cli import inspect as files
 from oort.store.inspection import JobReport, StoreReport, inspect
 from oort.store.repair import repair
+from oort.training.bookkeeping import BookkeepingSelector
 
 
 def run(options: argparse.Namespace) -> int:
@@ -25,7 +26,8 @@ def run(options: argparse.Namespace) -> int:
     if options.job is not None:
         for job in report.jobs:
             console.print(_job(job))
-            files.show_clients(console, job.selector, options.clients)
+            if isinstance(job.selector, BookkeepingSelector):
+                files.show_clients(console, job.selector, options.clients)
     _verdict(console, report)
     return 0 if report.is_sound else 1
 
@@ -46,7 +48,7 @@ def _repair(console: Console, url: str, job: str | None) -> None:
 
 def _jobs(report: StoreReport) -> Table:
     table = Table()
-    headings = ("job", "round", "clients", "journal", "snapshots", "driven by", "sound")
+    headings = ("job", "round or plan", "clients", "journal", "snapshots", "driven by", "sound")
     for heading in headings:
         left = heading in ("job", "driven by", "sound")
         table.add_column(heading, justify="left" if left else "right")
@@ -65,7 +67,7 @@ def _jobs(report: StoreReport) -> Table:
 
 def _job(job: JobReport) -> Table:
     table = Table(title=escape(job.job.name), show_header=False)
-    for name, value in files.facts(job.selector):
+    for name, value in _facts(job):
         table.add_row(name, value)
     table.add_row("last good entry", f"{job.sequence:,}")
     for snapshot in job.snapshots:
@@ -75,6 +77,19 @@ def _job(job: JobReport) -> Table:
         table.add_row(escape(kind), escape(name))
     table.add_row("settings", escape(job.job.settings))
     return table
+
+
+def _facts(job: JobReport) -> list[tuple[str, str]]:
+    selector = job.selector
+    if isinstance(selector, BookkeepingSelector):
+        return files.facts(selector)
+    return [
+        ("kind", "testing selector"),
+        ("clients", f"{selector.num_clients:,}"),
+        ("clients with information", f"{selector.information.num_clients:,}"),
+        ("categories", f"{len(selector.information.categories):,}"),
+        ("plans", f"{selector.round_number:,}"),
+    ]
 
 
 def _verdict(console: Console, report: StoreReport) -> None:

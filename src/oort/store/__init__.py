@@ -3,14 +3,17 @@
 From the call down to the disk:
 
     durable        a training selector whose calls are committed when they return
+    testing        the same for a testing selector, and its plans
     driver         what every durable selector does besides selecting
     opening        from an address to a selector: create, take the lease, recover
+    jobs           the right kind of selector for a job
     recovery       newest good snapshot, replay, verify
     capture        a consistent copy of a selector that goes on working meanwhile
     keeper         the thread behind a selector: lease, snapshots, compaction
     journal        what was acknowledged, entry by entry
     snapshots      columns in chunks, and a row that says that they are complete
     payloads       changes as bytes: versioned, compact, without pickle
+    testing_changes    what can happen to a testing job, as values
     records        what belongs to a job besides its clients: test plans, client information
     acknowledged   beside a SQLite file: how far it must reach
     lease          who drives a job
@@ -34,7 +37,14 @@ library, except psycopg for PostgreSQL.
 """
 
 from oort.store.durable import DurableSelector
-from oort.store.opening import open_selector
+from oort.store.opening import open_selector, open_testing_selector
 from oort.store.settings import StoreConfig
+from oort.store.testing import DurableTestingSelector
 
-__all__ = ["DurableSelector", "StoreConfig", "open_selector"]
+__all__ = [
+    "DurableSelector",
+    "DurableTestingSelector",
+    "StoreConfig",
+    "open_selector",
+    "open_testing_selector",
+]

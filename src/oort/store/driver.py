@@ -216,6 +216,8 @@ class Driver(ABC):
             raise StoreUnavailableError(message)
 
     def _try_to_settle(self) -> None:
+        if not (self._ahead or self._unsettled):
+            return
         now_s = time.monotonic()
         if now_s - self._tried_s < _TRY_AGAIN_S and not self._ahead:
             return

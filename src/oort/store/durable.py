@@ -15,7 +15,7 @@ from oort.store.capture import Capture
 from oort.store.database import Database
 from oort.store.driver import Driver
 from oort.store.lease import Lease
-from oort.store.recovery import Replayed
+from oort.store.recovery import Replayed, training_change
 from oort.store.settings import StoreConfig
 from oort.training.changes import Change
 from oort.training.selector import GuidedSelector
@@ -95,7 +95,7 @@ class DurableSelector(Replayed, Driver):
         return self.batch() if self._batch is None else nullcontext()
 
     def _take_missed(self, entry: journals.Entry) -> None:
-        change = entry.change()
+        change = training_change(entry)
         if change is not None:
             self._make_so(change)
         self._journal.sequence = entry.sequence

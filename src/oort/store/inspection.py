@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from oort.errors import DamagedStoreError, OortError, StoreError
-from oort.store import journal, processes, records, recovery, schema, snapshots
+from oort.store import jobs, journal, processes, records, recovery, schema, snapshots
 from oort.store import lease as leases
 from oort.store.database import Database, connect, shown
 from oort.store.recovery import Replayed
 from oort.store.schema import Job
 from oort.store.snapshots import Listed
+from oort.store.testing import ReplayedTesting
 
 
 @dataclass(slots=True)
@@ -18,7 +19,7 @@ class JobReport:
     """One job: where it stands, what it takes, what is wrong with it."""
 
     job: Job
-    selector: Replayed
+    selector: Replayed | ReplayedTesting
     sequence: int = 0  #: of the last entry that is good
     entries: int = 0
     journal_bytes: int = 0
@@ -76,7 +77,7 @@ def inspect(url: str, job: str | None = None) -> StoreReport:
 
 
 def _report(database: Database, job: Job) -> JobReport:
-    report = JobReport(job, Replayed(recovery.config_of(job)))
+    report = JobReport(job, jobs.blank(job))
     for look in (_look_at_state, _look_at_rest, _look_at_sizes, _look_at_lease):
         try:
             look(database, report)

@@ -18,8 +18,7 @@ from oort.store.acknowledged import Acknowledged
 from oort.store.checksums import checksum
 from oort.store.database import ConflictError, Database, Row
 from oort.store.lease import OPENED, Lease
-from oort.store.payloads import decode, encode
-from oort.training.changes import Change
+from oort.store.payloads import AnyChange, decode, encode
 
 PIECE_BYTES: Final = 1 << 20
 _INSERT: Final = "INSERT INTO oort_journal VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -35,7 +34,7 @@ class Entry:
     kind: str
     payload: bytes
 
-    def change(self) -> Change | None:
+    def change(self) -> AnyChange | None:
         """What happened.
 
         Raises:
@@ -63,7 +62,7 @@ class Journal:
         self.bytes_written = 0
 
     def commit(
-        self, changes: Sequence[Change], along: Callable[[Database], None] | None = None
+        self, changes: Sequence[AnyChange], along: Callable[[Database], None] | None = None
     ) -> None:
         """Write changes down: when this returns, they are on disk, and what goes ``along``.
 
@@ -116,7 +115,7 @@ class Journal:
         )
         return found == [(self._lease.epoch, rows[-1][6])]
 
-    def _rows(self, changes: Sequence[Change]) -> list[Row]:
+    def _rows(self, changes: Sequence[AnyChange]) -> list[Row]:
         sequence, rows = self.sequence, []
         for change in changes:
             kind, payload = encode(change)

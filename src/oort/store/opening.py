@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from oort.errors import (
     InvalidArgumentError,
     StoreError,
 )
-from oort.store import keeper, schema, snapshots
+from oort.store import keeper, records, schema, snapshots
 from oort.store import lease as leases
 from oort.store.acknowledged import Acknowledged
 from oort.store.database import ConflictError, Database, connect, shown
+from oort.store.driver import Driver
 from oort.store.durable import DurableSelector
 from oort.store.lease import Lease
 from oort.store.recovery import Replayed, acknowledged_sequence, config_of, recover
@@ -26,8 +28,11 @@ from oort.store.schema import Job
 from oort.store.settings import StoreConfig
 from oort.store.snapshots import State
 from oort.store.sqlite import SQLite
+from oort.store.testing import DurableTestingSelector, testing_settings
+from oort.testing.category.information import Category
 
 _log = logging.getLogger(__name__)
+_Driver = TypeVar("_Driver", bound=Driver)
 
 
 def open_selector(
@@ -65,29 +70,91 @@ def open_selector(
     ['phone-17']
     >>> folder.cleanup()
     """
-    settings = store or StoreConfig()
     wanted = TrainingConfig.from_dict(config) if isinstance(config, Mapping) else config
-    name: object = job
-    if not isinstance(name, str) or name == "":
+    new = (wanted or TrainingConfig()).to_dict()
+
+    def make(database: Database, lease: Lease, settings: StoreConfig) -> DurableSelector:
+        before = config_of(lease.job)
+        if wanted is not None and wanted != before:
+            _reconfigure(database, lease, wanted, allowed=reconfigure)
+        chosen = before if wanted is None else wanted
+        return DurableSelector(database, lease, chosen, _note(database), settings)
+
+    return _opened(url, job, new, make, store or StoreConfig())
+
+
+def open_testing_selector(
+    url: str,
+    *,
+    job: str = "default",
+    seed: int | None = None,
+    categories: Iterable[Category] | None = None,
+    store: StoreConfig | None = None,
+) -> DurableTestingSelector:
+    """A testing selector that loses nothing it acknowledged: client information, and plans.
+
+    Args:
+        url: As for :func:`open_selector`; training and testing jobs may share a store, under
+            different names.
+        job: The name of the job.
+        seed: Of the draws, for a new job; a job that exists keeps its own.
+        categories: The categories that there are, for a new job. None: they are taken in as
+            clients name them.
+        store: How the store is kept.
+
+    Raises:
+        ConfigError: The job exists with another seed or other categories.
+        LeaseError: Another process drives the job.
+        StoreError: The store cannot be used, or the job is a training job.
+    """
+    named = None if categories is None else list(categories)
+    new = testing_settings(seed or 0, named)
+
+    def make(database: Database, lease: Lease, settings: StoreConfig) -> DurableTestingSelector:
+        records.require(database)
+        before = json.loads(lease.job.settings)
+        if before.get("what") != new["what"]:
+            message = f"job {job!r} in {shown(url)} must be a testing job; it is a training job"
+            raise StoreError(message)
+        for name, value in (("seed", seed), ("categories", named)):
+            if value is not None and value != before[name]:
+                message = (
+                    f"{name} must be that of job {job!r}, {before[name]!r:.80}; got {value!r:.80}"
+                )
+                raise ConfigError(message)
+        return DurableTestingSelector(database, lease, _note(database), settings)
+
+    return _opened(url, job, new, make, store or StoreConfig())
+
+
+def _opened(
+    url: str,
+    job: object,
+    new: Mapping[str, Any],
+    make: Callable[[Database, Lease, StoreConfig], _Driver],
+    settings: StoreConfig,
+) -> _Driver:
+    """Find or make the job, take its lease, and hand both to what drives it."""
+    if not isinstance(job, str) or job == "":
         message = f"job must be a name; got {job!r:.80}"
         raise InvalidArgumentError(message)
     database = connect(url, create=True)
     lease: Lease | None = None
     try:
-        found = _found_or_made(database, job, wanted)
+        found = _found_or_made(database, job, new)
         beyond = acknowledged_sequence(database, found)
         lease = leases.acquire(database, found, settings.lease_s, beyond=beyond)
-        if wanted is not None and wanted != config_of(found):
-            _reconfigure(database, lease, wanted, allowed=reconfigure)
-        note = Acknowledged(database.path) if isinstance(database, SQLite) else None
-        chosen = config_of(found) if wanted is None else wanted
-        return DurableSelector(database, lease, chosen, note, settings)
+        return make(database, lease, settings)
     except BaseException:
         _let_go(database, lease)
         raise
 
 
-def _found_or_made(database: Database, name: str, config: TrainingConfig | None) -> Job:
+def _note(database: Database) -> Acknowledged | None:
+    return Acknowledged(database.path) if isinstance(database, SQLite) else None
+
+
+def _found_or_made(database: Database, name: str, settings: Mapping[str, Any]) -> Job:
     if "oort_meta" not in database.tables():
         _refuse_what_was_lost(database, 1)
         with database.transaction():
@@ -98,7 +165,7 @@ def _found_or_made(database: Database, name: str, config: TrainingConfig | None)
         return job
     try:
         with database.transaction():
-            job = schema.add_job(database, name, (config or TrainingConfig()).to_dict())
+            job = schema.add_job(database, name, settings)
             _refuse_what_was_lost(database, job.number)
     except ConflictError:
         job = schema.job_named(database, name)  # made by another process just now

@@ -13,13 +13,28 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from oort.clients.changes import Hinted, Joined, Marked, Removed, Returned
 from oort.clients.id_columns import IdColumn
+from oort.store.testing_changes import (
+    Dropped,
+    Enrolled,
+    Informed,
+    Planned,
+    Reachable,
+    read_ids,
+    read_informed,
+    read_planned,
+    read_reachable,
+    write_ids,
+    write_informed,
+    write_planned,
+    write_reachable,
+)
 from oort.training.changes import Change, Forgotten, Reported, Selected, Switched
 from oort.training.intake import Taken
 from oort.types import Rows
@@ -37,6 +52,7 @@ _MODES: Final = ("guided", "uniform")
 _HINTS: Final = ("num_samples", "duration_s")
 
 Array = npt.NDArray[Any]
+AnyChange: TypeAlias = Change | Enrolled | Dropped | Reachable | Informed | Planned
 
 
 class Writer:
@@ -118,10 +134,10 @@ class Reader:
 class _Kind:
     change: type
     write: Callable[[Any, Writer], None]
-    read: Callable[[Reader], Change]
+    read: Callable[[Reader], AnyChange]
 
 
-def encode(change: Change) -> tuple[str, bytes]:
+def encode(change: AnyChange) -> tuple[str, bytes]:
     """The kind of a change, and its bytes.
 
     >>> kind, data = encode(Switched("uniform"))
@@ -134,7 +150,7 @@ def encode(change: Change) -> tuple[str, bytes]:
     return kind, writer.done()
 
 
-def decode(kind: str, data: bytes) -> Change:
+def decode(kind: str, data: bytes) -> AnyChange:
     """The change that ``encode`` was given.
 
     Raises:
@@ -248,6 +264,11 @@ KINDS: Final[dict[str, _Kind]] = {
     "marked": _Kind(Marked, _write_marked, _read_marked),
     "selected": _Kind(Selected, _write_selected, _read_selected),
     "reported": _Kind(Reported, _write_reported, _read_reported),
+    "enrolled": _Kind(Enrolled, write_ids, lambda given: Enrolled(read_ids(given))),
+    "dropped": _Kind(Dropped, write_ids, lambda given: Dropped(read_ids(given))),
+    "reachable": _Kind(Reachable, write_reachable, read_reachable),
+    "informed": _Kind(Informed, write_informed, read_informed),
+    "planned": _Kind(Planned, write_planned, read_planned),
     "switched": _Kind(
         Switched,
         lambda change, out: out.number(_MODES.index(change.mode)),

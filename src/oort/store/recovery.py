@@ -10,13 +10,14 @@ from typing import Protocol
 import numpy as np
 
 from oort.config import TrainingConfig
-from oort.errors import DamagedStoreError, OortError
+from oort.errors import DamagedStoreError, OortError, StoreError
 from oort.store import journal, snapshots
 from oort.store.acknowledged import Acknowledged
 from oort.store.database import Database, shown
 from oort.store.schema import Job
 from oort.store.snapshots import Listed, State
 from oort.store.sqlite import SQLite
+from oort.training.changes import Change
 from oort.training.selector import GuidedSelector
 
 _log = logging.getLogger(__name__)
@@ -123,14 +124,35 @@ class Replayed(GuidedSelector):
 
     def take_entry(self, entry: journal.Entry) -> None:
         """Make one entry so again."""
-        change = entry.change()
+        change = training_change(entry)
         if change is not None:
             GuidedSelector._do(self, [change])
 
 
+def training_change(entry: journal.Entry) -> Change | None:
+    """What an entry of a training job says.
+
+    Raises:
+        ValueError: It is of another kind of job.
+    """
+    change = entry.change()
+    if change is not None and not isinstance(change, Change):
+        message = f"a training job has no entries of kind {entry.kind!r}"
+        raise ValueError(message)
+    return change
+
+
 def config_of(job: Job) -> TrainingConfig:
-    """The settings that a job was created with."""
-    return TrainingConfig.from_dict(json.loads(job.settings))
+    """The settings that a job was created with.
+
+    Raises:
+        StoreError: It is no training job.
+    """
+    settings = json.loads(job.settings)
+    if "what" in settings:
+        message = f"job {job.name!r} must be a training job; it is a {settings['what']}'s"
+        raise StoreError(message)
+    return TrainingConfig.from_dict(settings)
 
 
 def acknowledged_sequence(database: Database, job: Job) -> int:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oort.errors import DamagedStoreError, LeaseError, StoreError
-from oort.store import keeper, processes, recovery, schema, snapshots
+from oort.store import jobs, keeper, processes, recovery, schema, snapshots
 from oort.store import lease as leases
 from oort.store.checksums import checksum
 from oort.store.database import Database, Row, connect, shown
 from oort.store.payloads import decode
-from oort.store.recovery import Recovered, Replayed
+from oort.store.recovery import Recovered
 from oort.store.schema import Job
 from oort.store.sqlite import SQLite
 from oort.training.changes import Reported, Selected
@@ -59,13 +59,13 @@ def repair(url: str, job: str | None = None) -> tuple[list[Repaired], Path | Non
 
 def _repair_job(database: Database, job: Job) -> Repaired:
     beyond = recovery.acknowledged_sequence(database, job)
-    selector = Replayed(recovery.config_of(job))
+    selector = jobs.blank(job)
     found = recovery.replay(database, job, selector)
     if found.damage is None and not found.problems:
         return Repaired(job.name, found.sequence, selector.round_number)
     lease = leases.acquire(database, job, lease_s=10.0, beyond=beyond)
     try:
-        selector = Replayed(recovery.config_of(job))
+        selector = jobs.blank(job)
         found = recovery.replay(database, job, selector)
         lost = _lost(database, job, found, lease.sequence)
         written = snapshots.write(

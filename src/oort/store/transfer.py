@@ -12,16 +12,17 @@ import numpy.typing as npt
 from oort import savefile
 from oort.config import TrainingConfig
 from oort.errors import DamagedFileError, OortError, SaveFileError, StoreError
-from oort.store import records, recovery, schema, snapshots
+from oort.store import jobs, records, recovery, schema, snapshots
 from oort.store.database import ConflictError, Database, connect, shown
 from oort.store.recovery import Replayed
 from oort.store.snapshots import State
 from oort.store.sqlite import SQLite
+from oort.store.testing import WHAT, ReplayedTesting
 
 _RECORD: Final = "record-"
 
 
-def export_job(url: str, job: str, path: str | os.PathLike[str]) -> Replayed:
+def export_job(url: str, job: str, path: str | os.PathLike[str]) -> Replayed | ReplayedTesting:
     """Write a job to a file that ``oort.load_selector`` and :func:`import_job` read.
 
     It may be driven meanwhile: what is written is of one moment.
@@ -37,7 +38,7 @@ def export_job(url: str, job: str, path: str | os.PathLike[str]) -> Replayed:
         if found is None:
             message = f"{shown(url)} has no job {job!r}"
             raise StoreError(message)
-        selector = Replayed(recovery.config_of(found))
+        selector = jobs.blank(found)
         state = selector.state(recovery.recover(database, found, selector).sequence)
         named = records.names(database, found)
         blobs = {
@@ -51,7 +52,7 @@ def export_job(url: str, job: str, path: str | os.PathLike[str]) -> Replayed:
     return selector
 
 
-def import_job(path: str | os.PathLike[str], url: str, job: str) -> Replayed:
+def import_job(path: str | os.PathLike[str], url: str, job: str) -> Replayed | ReplayedTesting:
     """Make a new job of a file that ``export_job`` or a selector's ``save`` wrote.
 
     Raises:
@@ -59,10 +60,7 @@ def import_job(path: str | os.PathLike[str], url: str, job: str) -> Replayed:
         StoreError: The job exists already, or the store cannot be used.
     """
     meta, arrays = savefile.read(path)
-    if meta.get("what") != "training selector" or meta.get("strategy") != Replayed.strategy:
-        message = f"{path} must hold a selector of strategy 'oort'; it holds something else"
-        raise SaveFileError(message)
-    selector = Replayed(TrainingConfig.from_dict(meta["config"]))
+    selector, settings = _blank(path, meta)
     try:
         selector.take_state(State(0, meta, arrays))
     except (LookupError, TypeError, ValueError, OortError) as error:
@@ -70,14 +68,31 @@ def import_job(path: str | os.PathLike[str], url: str, job: str) -> Replayed:
         raise DamagedFileError(message) from error
     database = connect(url, create=True)
     try:
-        _import(database, job, selector, _records_in(meta, arrays))
+        _import(database, job, selector, settings, _records_in(meta, arrays))
     finally:
         database.close()
     return selector
 
 
+def _blank(
+    path: str | os.PathLike[str], meta: dict[str, Any]
+) -> tuple[Replayed | ReplayedTesting, dict[str, Any]]:
+    """The kind of selector that a file holds, and the settings of its job."""
+    if meta.get("what") == "training selector" and meta.get("strategy") == Replayed.strategy:
+        config = TrainingConfig.from_dict(meta["config"])
+        return Replayed(config), config.to_dict()
+    if meta.get("what") == WHAT:
+        return ReplayedTesting(meta["settings"]), meta["settings"]
+    message = f"{path} must hold a selector of strategy 'oort' or for testing; it holds another"
+    raise SaveFileError(message)
+
+
 def _import(
-    database: Database, name: str, selector: Replayed, blobs: dict[tuple[str, str], bytes]
+    database: Database,
+    name: str,
+    selector: Replayed | ReplayedTesting,
+    settings: dict[str, Any],
+    blobs: dict[tuple[str, str], bytes],
 ) -> None:
     """Write the snapshot first; the job is there when that is complete, or not at all."""
     if "oort_meta" not in database.tables():
@@ -90,7 +105,7 @@ def _import(
     number = schema.next_number(database)
 
     def make_job() -> None:
-        job = schema.add_job(database, name, selector.config.to_dict())
+        job = schema.add_job(database, name, settings)
         if job.number != number:
             message = f"another job was made in {shown(database.url)} meanwhile; try again"
             raise StoreError(message)

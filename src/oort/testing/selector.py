@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from threading import RLock
 from typing import Any
@@ -59,7 +60,7 @@ class LocalTestingSelector:
         self._roster = Roster()
         self._information = ClientInformation(categories)
         self._num_draws = 0
-        self._lock = RLock()
+        self._lock: AbstractContextManager[Any] = RLock()
 
     @property
     def num_clients(self) -> int:
@@ -251,9 +252,12 @@ class LocalTestingSelector:
             InvalidClientInfoError: A value cannot be used; nothing was changed.
         """
         with self._lock:
-            ids = load(self._information, counts, devices)
-            self._roster.add(ids)
-        return len(ids)
+            return len(self._load(counts, devices))
+
+    def _load(self, counts: Any, devices: Any) -> list[ClientId]:
+        ids = load(self._information, counts, devices)
+        self._roster.add(ids)
+        return ids
 
     def select_by_category(
         self,
