@@ -86,6 +86,9 @@ class Oracle:
         preferred_s = self._preferred_s(wanted)
         ready = {c: k for c, k in self.clients.items() if k.online}
         if math.isinf(self.alpha):
+            needed = [k.duration_s or 0.0 for k in ready.values()]
+            if needed and min(needed) > preferred_s:
+                preferred_s = min(needed)  # so that somebody may take part
             ready = {c: k for c, k in ready.items() if not (k.duration_s or 0.0) > preferred_s}
         limit = math.inf if self.max_participations is None else self.max_participations
         removed = {c for c, k in ready.items() if k.participations > limit}

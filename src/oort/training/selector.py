@@ -10,7 +10,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,6 @@ from oort.training.rounds import History
 from oort.training.scoring import Scoring
 from oort.training.utility import Scale
 from oort.types import Mask, PickTable, Rows
-
-_MOST_STEPS: Final = 100_000
 
 
 class GuidedSelector(BookkeepingSelector):
@@ -55,7 +53,7 @@ class GuidedSelector(BookkeepingSelector):
         worth, scale = self._worth(question.round_number)
         history = self._book.folded(self._history_cap(scale))
         steps = self._pacer_steps(question, history)
-        steps, preferred_s = self._patience(question, steps)
+        preferred_s = self._patience(question, steps)
 
         roles = Roles(self._table.flags, self._allowed(question, preferred_s))
         epsilon = explore.rate(
@@ -155,22 +153,19 @@ class GuidedSelector(BookkeepingSelector):
         quantile_s = self._table.statistics.explored_duration_s(min(1.0, steps * step))
         return float("inf") if quantile_s is None else quantile_s
 
-    def _patience(self, question: Question, steps: int) -> tuple[int, float]:
-        """The pacer's steps and T; with an infinite α, as many as let somebody take part."""
-        wanted = question.opened_for or question.wanted
-        preferred_s = self._preferred_s(wanted, steps)
+    def _patience(self, question: Question, steps: int) -> float:
+        """T; with an infinite α, at least so long that somebody may take part.
+
+        Otherwise a job whose clients are all slower than T would stand still for ever: no round,
+        no reports, no pacer. A fixed T is a deadline, and stays.
+        """
+        preferred_s = self._preferred_s(question.opened_for or question.wanted, steps)
         if not np.isinf(self._config.alpha) or self._config.pacer.preferred_s is not None:
-            return steps, preferred_s
+            return preferred_s
         durations = self._table.duration_s[self._ready_rows(question.allowed)]
         if not durations.size or not (durations > np.float32(preferred_s)).all():
-            return steps, preferred_s
-        fastest_s = float(durations.min())
-        while preferred_s < fastest_s and steps < _MOST_STEPS:
-            steps, before = steps + 1, preferred_s
-            preferred_s = self._preferred_s(wanted, steps)
-            if preferred_s == before and self._config.pacer.step_s is None:
-                break
-        return steps, max(preferred_s, fastest_s)
+            return preferred_s
+        return float(durations.min())
 
     def _allowed(self, question: Question, preferred_s: float) -> Mask | None:
         """Who may be picked: with an infinite α, only those who are not known to be too slow."""
