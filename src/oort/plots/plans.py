@@ -14,6 +14,11 @@ from oort.testing.category.plan import TestPlan
 _TRANSFER, _WORK, _LAST = "#9ecae1", "#3182bd", "#d62728"
 _COLOURS = {"oort": "#3182bd", "paper": "#fd8d3c", "milp": "#756bb1"}
 _NAMES = {"oort": "Oort", "paper": "paper's greedy + MILP", "milp": "straw-man MILP"}
+_BUDGETS = {
+    "none": "no budget",
+    "half": "half the participants",
+    "tenth": "a tenth of the participants",
+}
 _BARS = 400
 
 
@@ -99,6 +104,8 @@ def draw_scale(cases: Sequence[Mapping[str, Any]], path: str | PathLike[str]) ->
             own = [c for c in cases if c["population"] == name and c["budget_kind"] == kind]
             for method in ("oort", "paper"):
                 done = [c for c in own if c["method"] == method and c.get("solver_s") is not None]
+                if not done:
+                    continue
                 axes.plot(
                     [c["categories"] for c in done],
                     [c["solver_s"] for c in done],
@@ -106,7 +113,7 @@ def draw_scale(cases: Sequence[Mapping[str, Any]], path: str | PathLike[str]) ->
                     marker="o",
                     markersize=3,
                     color=_COLOURS[method],
-                    label=f"{_NAMES[method]}, {kind}",
+                    label=f"{_NAMES[method]}, {_BUDGETS.get(kind, kind)}",
                 )
         axes.set_xscale("log")
         axes.set_yscale("log")

@@ -33,7 +33,7 @@ _COLUMNS = 30_000  # entries up to which the linear programme sees every client
 _LARGE = 400_000  # entries from which greedy sets are worth more tries
 _ROUNDS = 12  # times that it may ask for clients which it did not see
 _CUTS = 8  # rows added at one deadline
-_TIDY = 60_000  # entries of programmes spent on fewer participants once the duration is optimal
+_TIDY = 60_000  # entries of all programmes that look for few clients who can do the optimum
 _DIVES = 16  # programmes in which shares are made whole
 _DEADLINES = 24  # deadlines tried by the linear programme
 _FEW = (1.25, 2.0, 10.0, math.inf)  # deadlines for greedy sets, in lower bounds
@@ -234,13 +234,9 @@ def everyone_first(search: Search) -> None:
         search.best_s, search.best = result.deadline_s, used
         search.report()
     entries = _entries(search, result.deadline_s)
-    if entries <= _LARGE:
-        at_deadline(
-            search,
-            result.deadline_s,
-            min(_CUTS, 2 + _TIDY // entries) if len(search.best) else _CUTS,
-        )
-    elif search.best_s > search.lower_s or search.problem.num_clients == search.budget:
+    if entries <= _TIDY or not len(search.best):
+        at_deadline(search, result.deadline_s, min(_CUTS, 2 + _TIDY // entries))
+    else:
         greedy_at(search, result.deadline_s)
 
 
