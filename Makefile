@@ -2,24 +2,41 @@
 PYTHON ?= python3
 VENV   := .venv
 OLDEST := .venv-oldest
+PYSYFT := .venv-pysyft
 BIN    := $(VENV)/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 WORKERS ?= 2
+KILLS  ?= 5000
+
+# Modules that cannot be imported without an extra, which the oldest environment has none of.
+NEEDS_EXTRAS := cli plots integrations kernels/compiled.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest check format docs bench clean
+.PHONY: help demo test test-oldest test-pysyft check format docs bench bench-sim bench-store postgres soak clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.demo  ## play Oort beside random selection and show the result
+demo: $(VENV)/.demo  ## train a model across simulated phones, Oort beside random selection
 	$(BIN)/oort demo
 
-test: $(VENV)/.test test-oldest  ## every test, on the newest and on the oldest libraries that we declare
+test: $(VENV)/.test postgres test-oldest  ## every test, on the newest and on the oldest libraries that we declare
 	$(BIN)/python -m pytest -n $(WORKERS)
 
+# The core, on the oldest libraries: what builds on it (store, simulator, adapters) brings newer ones along.
 test-oldest: $(OLDEST)/.test
-	$(OLDEST)/bin/python -m pytest -n $(WORKERS) -m "not slow" tests src README.md CONTRIBUTING.md docs
+	$(OLDEST)/bin/python -m pytest -n $(WORKERS) -m "not slow" $(NEEDS_EXTRAS:%=--ignore=src/oort/%) \
+	    --ignore=tests/store --ignore=tests/simulation --ignore=tests/integrations \
+	    tests src README.md CONTRIBUTING.md docs
+
+postgres:
+	@sh tools/postgres.sh
+
+soak: $(VENV)/.test postgres  ## kill a durable selector thousands of times and look at what is left
+	OORT_KILLS=$(KILLS) OORT_KILL_SEED=$$(date +%s) $(BIN)/python -m pytest -n $(WORKERS) --dist=load tests/store/test_killing.py
+
+test-pysyft: $(PYSYFT)/.test  ## the PySyft adapter, which needs another version of Flower than the rest
+	$(PYSYFT)/bin/python -m pytest -n $(WORKERS) tests/integrations/pysyft tests/integrations/flower/test_rounds.py
 
 check: $(VENV)/.check  ## lint, types, layers, dependencies
 	$(BIN)/ruff format --check .
@@ -39,8 +56,14 @@ docs: $(VENV)/.docs  ## build the documentation, warnings are errors
 bench: $(VENV)/.demo  ## measure, and write benchmarks/results
 	$(BIN)/python -m benchmarks
 
+bench-store: $(VENV)/.demo  ## what durability costs
+	$(BIN)/python -m benchmarks.store
+
+bench-sim: $(VENV)/.bench-sim  ## the simulator beside Flower's and pfl-research's
+	$(BIN)/python -m benchmarks.simulation
+
 clean:  ## forget everything that was built
-	rm -rf $(VENV) $(OLDEST) build dist docs/_build docs/_generated oort-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(PYSYFT) build dist docs/_build docs/_generated oort-demo runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +76,11 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.demo
 	$(PIP) -c constraints.txt --group test --group docs
+	@touch $@
+
+# Flower and pfl-research go into the same environment; torch is the CPU build.
+$(VENV)/.bench-sim: $(VENV)/.demo
+	$(PIP) -c constraints.txt -e '.[sim]' 'flwr[simulation]==1.41' 'pfl==0.6.0'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.demo
@@ -69,4 +97,11 @@ $(OLDEST)/.test: pyproject.toml
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(OLDEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(OLDEST)/bin/python -m pip install --quiet \
 	    numpy==1.25.0 scipy==1.9.3 pytest pytest-xdist hypothesis sybil -e .
+	@touch $@
+
+$(PYSYFT)/.test: pyproject.toml
+	$(PYTHON) -m venv $(PYSYFT)
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(PYSYFT)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(PYSYFT)/bin/python -m pip install --quiet \
+	    pytest pytest-xdist hypothesis sybil -e '.[pysyft]'
 	@touch $@

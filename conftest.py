@@ -21,6 +21,10 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 hypothesis.settings.register_profile("oort", deadline=None)
 hypothesis.settings.load_profile("oort")
 
+# Engines that are tested must not call home.
+os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
+os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"
+
 collect_ignore_glob = ["docs/*.py", "docs/_*"]
 
 # Where an extra is not installed (the oldest environment has none), what needs it is left out.
@@ -28,6 +32,9 @@ _EXTRAS = {
     "numba": ["src/oort/kernels/compiled.py"],
     "rich": ["src/oort/cli", "tests/cli"],
     "matplotlib": ["src/oort/plots", "tests/plots", "tests/cli"],
+    "syft_flwr": ["tests/integrations/pysyft/app/*"],
+    "flwr": ["src/oort/integrations/*", "tests/integrations/*", "docs/flower.md"],
+    "torch": ["src/oort/simulation/learners/models.py"],
 }
 for _package, _folders in _EXTRAS.items():
     if find_spec(_package) is None:

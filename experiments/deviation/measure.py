@@ -127,6 +127,7 @@ def _stratum(population: Population, table: Array, size: int) -> TakeAll:
     return TakeAll(
         num_clients=size,
         range_of_rest=rest.max(axis=0) - table.min(axis=0),
+        min_of_rest=table.min(axis=0),
         std_of_rest=rest.std(axis=0),
         mean_of_rest=rest.mean(axis=0),
         max_total_of_rest=float(population.totals[population.by_size[size]]) or None,

@@ -128,7 +128,7 @@ def verdict(results: dict[str, Any]) -> str:
                 lines.append(
                     f"- ours, budget {kind}: {len(own)} requests, solver at most "
                     f"{max(c['solver_s'] for c in own):.3g} s "
-                    f"(mean {np.mean([c['solver_s'] for c in own]):.3g}; processor at most "
+                    f"(mean {np.mean([c['solver_s'] for c in own]):.3g}; processor time at most "
                     f"{max(c['processor_s'] for c in own):.3g}, mean "
                     f"{np.mean([c['processor_s'] for c in own]):.3g}), gap at most "
                     f"{max(c['gap'] for c in own):.2%}, end to end "

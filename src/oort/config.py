@@ -115,9 +115,12 @@ class TrainingConfig:
             "doc": "share of the k-th utility that admits a client to the exploitation pool"
         },
     )
-    max_participations: int | None = field(
-        default=None,
-        metadata={"doc": "a client selected more often leaves exploitation; none: nobody does"},
+    max_participations: int | str | None = field(
+        default="auto",
+        metadata={
+            "doc": "a client selected more often leaves exploitation; auto: more than 20 times "
+            "and more than twice the mean; none: nobody does"
+        },
     )
     exploration: ExplorationConfig = field(
         default_factory=ExplorationConfig, metadata={"doc": "how much is explored"}
@@ -150,10 +153,20 @@ class TrainingConfig:
             _number(self, name, 0.0, 1.0)
         _number(self, "staleness", 0.0, math.inf, high_open=True)
         _number(self, "alpha", 0.0, math.inf)
-        for name in ("max_participations", "planned_rounds"):
-            if getattr(self, name) is not None:
-                _integer(self, name, 1)
-        _integer(self, "sketch_width", 0)
+        if self.planned_rounds is not None:
+            _integer(self, "planned_rounds", 1)
+        if isinstance(self.max_participations, str):
+            allowed = "'auto', none, or a whole number, 1 or more"
+            named = self.max_participations == "auto"
+            require(named, "TrainingConfig.max_participations", allowed, self.max_participations)
+        elif self.max_participations is not None:
+            _integer(self, "max_participations", 1)
+            countable = int(self.max_participations) < 65_535
+            allowed = "at most 65,534: counts end there"
+            require(
+                countable, "TrainingConfig.max_participations", allowed, self.max_participations
+            )
+        _integer(self, "sketch_width", 0, 65_536)
         require(
             isinstance(self.exploration, ExplorationConfig),
             "TrainingConfig.exploration",
@@ -206,6 +219,8 @@ class TrainingConfig:
         Traceback (most recent call last):
         oort.errors.ConfigError: TrainingConfig has no setting 'alfa'; did you mean 'alpha'?
         """
+        if not isinstance(settings, Mapping):
+            require(False, "TrainingConfig", "made from a dict of settings", settings)
         nested = {"exploration": ExplorationConfig, "pacer": PacerConfig}
         values = {
             name: _from_mapping(nested[name], value)
@@ -216,11 +231,8 @@ class TrainingConfig:
         return _from_mapping(cls, values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, storable as JSON (an infinite α becomes the string "inf")."""
-        values = dataclasses.asdict(self)
-        if math.isinf(self.alpha):
-            values["alpha"] = "inf"
-        return values
+        """Plain values, storable as JSON (what is infinite becomes the string "inf")."""
+        return {name: _storable(value) for name, value in dataclasses.asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,6 +365,13 @@ def _from_mapping(cls: type[_Config], values: Mapping[str, Any]) -> _Config:
     return cls(**values)
 
 
+def _storable(value: Any) -> Any:
+    """A setting as JSON can hold it."""
+    if isinstance(value, dict):
+        return {name: _storable(inner) for name, inner in value.items()}
+    return "inf" if value == math.inf else value
+
+
 def _number(
     config: object,
     name: str,
@@ -370,7 +389,7 @@ def _number(
         if isinstance(value, bool):
             raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     inside = (low < number if low_open else low <= number) and (
         number < high if high_open else number <= high
@@ -379,16 +398,16 @@ def _number(
     object.__setattr__(config, name, number)
 
 
-def _integer(config: object, name: str, low: int) -> None:
+def _integer(config: object, name: str, low: int, high: float = math.inf) -> None:
     """Check a whole setting and store it as an int."""
     value = getattr(config, name)
+    allowed = f"{low} or more" if high == math.inf else f"from {low} to {high:,}"
     try:
         if isinstance(value, bool):
             raise TypeError
         number = operator.index(value)
     except TypeError:
         number = low - 1
-    require(
-        number >= low, f"{type(config).__name__}.{name}", f"a whole number, {low} or more", value
-    )
+    inside = low <= number <= high
+    require(inside, f"{type(config).__name__}.{name}", f"a whole number, {allowed}", value)
     object.__setattr__(config, name, number)

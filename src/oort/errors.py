@@ -17,12 +17,21 @@
     ├── SaveFileError (OSError)                a saved selector cannot be read or written
     │   ├── DamagedFileError                   bytes are missing or changed
     │   └── NewerFileError                     written by a newer version
-    └── MissingExtraError (ImportError)        an optional dependency is not installed
+    ├── WaitTimeoutError (TimeoutError)        waited for an engine's clients in vain
+    ├── StoreError (OSError)                   a durable store cannot be used
+    │   ├── StoreUnavailableError              not now: full, unreachable, locked; try again
+    │   ├── DamagedStoreError                  bytes in it are missing or changed
+    │   ├── NewerStoreError                    written by a newer version
+    │   └── LeaseError                         another process drives the job
+    ├── MissingExtraError (ImportError)        an optional dependency is not installed
+    └── MissingDataError (FileNotFoundError)   a dataset's files are not there
 
     OortWarning (UserWarning)
     ├── StaleFeedbackWarning                   a report that came too late to be used
     ├── IncompleteClientWarning                clients left out: something about them is unknown
-    └── ConfigWarning                          settings that will not do what they promise
+    ├── ConfigWarning                          settings that will not do what they promise
+    ├── EngineWarning                          an engine, or clients, that do not do their part
+    └── PrivacyWarning                         a promise that guided selection does not keep
 
 Each inherits a builtin too, so that ``except ValueError`` works as everywhere else. Messages have
 one shape: what is wrong, what it must be, what was given.
@@ -78,9 +87,11 @@ class NotEnoughSamplesError(InfeasibleRequestError):
             way.
     """
 
-    def __init__(self, message: str, lacking: dict[Any, int], *, together: bool = False) -> None:
+    def __init__(
+        self, message: str, lacking: dict[Any, int] | None = None, *, together: bool = False
+    ) -> None:
         super().__init__(message)
-        self.lacking = lacking
+        self.lacking = lacking or {}
         self.together = together
 
 
@@ -95,7 +106,12 @@ class BudgetTooSmallError(InfeasibleRequestError):
     """
 
     def __init__(
-        self, message: str, *, budget: int, least_found: int | None, proven_minimum: int
+        self,
+        message: str,
+        *,
+        budget: int = 0,
+        least_found: int | None = None,
+        proven_minimum: int = 0,
     ) -> None:
         super().__init__(message)
         self.budget = budget
@@ -130,8 +146,40 @@ class NewerFileError(SaveFileError):
     """A saved selector written by a version that this one does not know."""
 
 
+class WaitTimeoutError(OortError, TimeoutError):
+    """Waited for an engine's clients in vain; the message says how long, and what to do."""
+
+
+class StoreError(OortError, OSError):
+    """A durable store cannot be used: a wrong address, no permission, no such job."""
+
+
+class StoreUnavailableError(StoreError):
+    """A durable store cannot be used now: its disk is full, its server away, its file locked.
+
+    The call that raised it has changed nothing, unless the message says that this is not known;
+    it may be repeated.
+    """
+
+
+class DamagedStoreError(StoreError):
+    """Bytes of a durable store are missing or changed; the message says which."""
+
+
+class NewerStoreError(StoreError):
+    """A durable store written by a version that this one does not know."""
+
+
+class LeaseError(StoreError):
+    """Another process drives the job, or has taken it over from this one."""
+
+
 class MissingExtraError(OortError, ImportError):
     """An optional dependency is not installed; the message holds the pip line that cures it."""
+
+
+class MissingDataError(OortError, FileNotFoundError):
+    """A dataset's files are not there; the message says how to get them."""
 
 
 class OortWarning(UserWarning):
@@ -148,6 +196,14 @@ class IncompleteClientWarning(OortWarning):
 
 class ConfigWarning(OortWarning):
     """Settings that are valid but will not do what they promise."""
+
+
+class EngineWarning(OortWarning):
+    """An engine version, or a client, that does not do what our adapter relies on."""
+
+
+class PrivacyWarning(OortWarning):
+    """A privacy promise that does not hold when participants are picked by utility."""
 
 
 def require(holds: bool, setting: str, must_be: str, got: object) -> None:

@@ -9,20 +9,22 @@
     …            the arrays, little-endian, each starting at a multiple of 64 bytes
 
 A file is written beside its place, synced and renamed over it, so that a crash leaves the old file
-or the new one, never half of either. There is no pickle: nothing in a file can run.
+or the new one, never half of either. There is no pickle: nothing in a file can run. What a file
+claims is checked before memory is set aside for it.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +36,7 @@ VERSION: Final = 1
 _HEADER: Final = struct.Struct("<8sIIQ")
 _ALIGNMENT: Final = 64
 _PLAIN_KINDS: Final = "biuf"
+_MOST_DIMENSIONS: Final = 2
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -46,21 +49,18 @@ def write(path: str | os.PathLike[str], meta: Mapping[str, Any], arrays: Arrays)
         untouched.
     """
     target = Path(path)
+    beside = target.with_name(f".oort-{os.urandom(8).hex()}.tmp")
     try:
-        handle, name = tempfile.mkstemp(
-            prefix=f".{target.name}.", suffix=".tmp", dir=target.parent
-        )
         try:
-            with os.fdopen(handle, "wb") as file:
+            with beside.open("xb") as file:
                 _write_all(file, meta, arrays)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(name).chmod(0o666 & ~_umask())
-            os.replace(name, target)
+            os.replace(beside, target)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            beside.unlink(missing_ok=True)
             raise
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         message = f"cannot save to {target}: {error.strerror or error}"
         raise SaveFileError(message) from error
@@ -82,6 +82,28 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
     except OSError as error:
         message = f"cannot read {path}: {error.strerror or error}"
         raise SaveFileError(message) from error
+
+
+def column(
+    arrays: Arrays, name: str, dtype: npt.DTypeLike, shape: int | tuple[int, ...] | None = None
+) -> npt.NDArray[Any]:
+    """One array of a file, which must have this type and shape (nothing: any length).
+
+    Raises:
+        DamagedFileError: It is missing or another.
+
+    >>> column({"row": np.array([3, 1])}, "row", np.int64, 2)
+    array([3, 1])
+    """
+    array = arrays.get(name)
+    wanted = (shape,) if isinstance(shape, int) else shape
+    fits = array is not None and array.dtype == np.dtype(dtype)
+    if array is None or not fits or (array.ndim != 1 if wanted is None else array.shape != wanted):
+        got = "missing" if array is None else f"{array.dtype} of shape {array.shape}"
+        sized = "" if wanted is None else f" of shape {wanted}"
+        message = f"column '{name}' must be {np.dtype(dtype)}{sized}; it is {got}"
+        raise DamagedFileError(message)
+    return array
 
 
 def _write_all(file: io.BufferedIOBase, meta: Mapping[str, Any], arrays: Arrays) -> None:
@@ -122,26 +144,78 @@ def _read_all(
         formats = f"format {version}; this one reads up to {VERSION}"
         message = f"{path} was written by a newer Oort ({formats})"
         raise NewerFileError(message)
+    if version < 1:
+        _damaged(path, f"its format is {version}, which never was one")
     size = os.fstat(file.fileno()).st_size
     description = file.read(length) if length <= size else b""
     if len(description) < length or zlib.crc32(description) != crc:
         _damaged(path, "its description is cut off or changed")
-    content = json.loads(description)
+    meta, blocks = _described(description, path)
     start = _aligned(_HEADER.size + length)
-    arrays = {entry["name"]: _read_block(file, path, start, entry) for entry in content["arrays"]}
-    return content["meta"], arrays
+    end = start + blocks[-1].offset + blocks[-1].num_bytes if blocks else _HEADER.size + length
+    if size != end:
+        _damaged(path, f"it has {size:,} bytes instead of {end:,}")
+    return meta, {block.name: _read_block(file, path, start, block) for block in blocks}
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Where one array lies, and of what type it is."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    offset: int
+    crc32: int
+
+    @property
+    def num_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def _described(
+    description: bytes, path: str | os.PathLike[str]
+) -> tuple[dict[str, Any], list[_Block]]:
+    """What the description says, checked: whoever wrote it may not have been us."""
+    try:
+        content = json.loads(description)
+        meta, entries = content["meta"], content["arrays"]
+        blocks: list[_Block] = []
+        offset = 0
+        for entry in entries:
+            blocks.append(_block(entry, offset))
+            offset = _aligned(offset + blocks[-1].num_bytes)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        _damaged(path, f"its description makes no sense ({error})"[:200])
+    if not isinstance(meta, dict) or len({block.name for block in blocks}) < len(blocks):
+        _damaged(path, "its description makes no sense")
+    return meta, blocks
+
+
+def _block(entry: Mapping[str, Any], offset: int) -> _Block:
+    """One array's entry, which has to lie where the one before ends."""
+    name, dtype, shape = entry["name"], np.dtype(str(entry["dtype"])), entry["shape"]
+    plain = dtype.kind in _PLAIN_KINDS and dtype.str == entry["dtype"]
+    sizes = len(shape) <= _MOST_DIMENSIONS and all(type(n) is int and n >= 0 for n in shape)
+    there = type(entry["crc32"]) is int and entry["offset"] == offset
+    if not (isinstance(name, str) and plain and sizes and there):
+        message = f"an array cannot be {str(entry)[:100]}"
+        raise ValueError(message)
+    return _Block(name, dtype, tuple(shape), offset, entry["crc32"])
 
 
 def _read_block(
-    file: io.BufferedIOBase, path: str | os.PathLike[str], start: int, entry: Mapping[str, Any]
+    file: io.BufferedIOBase, path: str | os.PathLike[str], start: int, block: _Block
 ) -> npt.NDArray[Any]:
-    array = np.empty(entry["shape"], np.dtype(entry["dtype"]))
-    file.seek(start + entry["offset"])
+    array = np.empty(block.shape, block.dtype)
+    if any(file.read(max(0, start + block.offset - file.tell()))):
+        _damaged(path, f"there are bytes before column '{block.name}' that should be empty")
+    file.seek(start + block.offset)
     got = file.readinto(_bytes(array))
     if got < array.nbytes:
-        _damaged(path, f"column '{entry['name']}' is cut off ({got:,} of {array.nbytes:,} bytes)")
-    if zlib.crc32(_bytes(array)) != entry["crc32"]:
-        _damaged(path, f"column '{entry['name']}' has changed bytes")
+        _damaged(path, f"column '{block.name}' is cut off ({got:,} of {array.nbytes:,} bytes)")
+    if zlib.crc32(_bytes(array)) != block.crc32:
+        _damaged(path, f"column '{block.name}' has changed bytes")
     return array
 
 
@@ -162,19 +236,12 @@ def _aligned(offset: int) -> int:
     return -(-offset // _ALIGNMENT) * _ALIGNMENT
 
 
-def _damaged(path: str | os.PathLike[str], what: str) -> None:
+def _damaged(path: str | os.PathLike[str], what: str) -> NoReturn:
     message = f"{path} is damaged: {what}"
     raise DamagedFileError(message)
 
 
-def _umask() -> int:
-    """The process's umask; it can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself durable, where the system allows it."""
     if os.name != "posix":
         return

@@ -11,6 +11,7 @@ ClientColumns   what is known of some clients, as arrays: what a utility or a fa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -20,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from oort.errors import InvalidClientInfoError, InvalidFeedbackError
+from oort.errors import InvalidArgumentError, InvalidClientInfoError, InvalidFeedbackError
 
 ClientId: TypeAlias = str | int
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -40,8 +41,16 @@ class RowNumbers(np.ndarray[Any, np.dtype[np.int64]]):
     """
 
     def __new__(cls, rows: npt.ArrayLike) -> RowNumbers:
-        """Row numbers from anything that holds whole numbers."""
-        return np.asarray(rows, dtype=np.int64).view(cls)
+        """Row numbers from anything that holds whole numbers.
+
+        Raises:
+            InvalidArgumentError: It holds something else, a mask for instance.
+        """
+        given = np.asarray(rows)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            message = f"row numbers must be a list of whole numbers; got {_shown(rows)}"
+            raise InvalidArgumentError(message)
+        return given.astype(np.int64).view(cls)
 
 
 class Outcome(StrEnum):
@@ -85,13 +94,21 @@ class Feedback:
     ) -> Feedback:
         """Feedback from the loss of every sample trained on.
 
+        Raises:
+            InvalidFeedbackError: A loss is no number.
+
         >>> Feedback.from_losses([1.0, 3.0], duration_s=4.0)
         Feedback(num_samples=2, mean_squared_loss=5.0, mean_squared_gradient_norm=None,
         utility=None,
                  duration_s=4.0, outcome=<Outcome.COMPLETED: 'completed'>, sketch=None)
         """
-        values = np.asarray(losses, dtype=np.float64).ravel()
-        mean_square = float(np.mean(np.square(values))) if values.size else 0.0
+        try:
+            values = np.asarray(losses, dtype=np.float64).ravel()
+        except (TypeError, ValueError) as error:
+            message = f"losses must be numbers, one per sample; got {_shown(losses)}"
+            raise InvalidFeedbackError(message) from error
+        with np.errstate(over="ignore"):  # an infinite mean is rejected with the client's name
+            mean_square = float(np.mean(np.square(values))) if values.size else 0.0
         return cls(
             num_samples=values.size,
             mean_squared_loss=mean_square,
@@ -104,11 +121,15 @@ class Feedback:
         """Feedback from a plain dict: the fields of this class, or ``losses`` for per-sample ones.
 
         Raises:
-            InvalidFeedbackError: A key is not a field; the message lists the fields.
+            InvalidFeedbackError: A key is not a field (the message lists the fields), or a loss
+                is no number.
 
         >>> Feedback.from_mapping({"utility": 3.5, "duration_s": 2.0}).utility
         3.5
         """
+        if not isinstance(values, Mapping):
+            message = f"feedback must be a Feedback or a dict of its fields; got {_shown(values)}"
+            raise InvalidFeedbackError(message)
         given = dict(values)
         losses = given.pop("losses", None)
         allowed = [f.name for f in fields(cls)]
@@ -205,7 +226,7 @@ class Pick:
     participations: int = 0  #: before this round
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PickTable:
     """The same as a list of :class:`Pick`, as arrays in the order of the participants."""
 
@@ -243,8 +264,8 @@ class Selection:
     preferred_s: float = float(
         "inf"
     )  #: the paper's T, seconds; infinite until durations are known
-    epsilon: float = float("nan")  #: the share meant for exploration
-    cutoff: float = float("nan")  #: scores from here up were admitted to the exploitation pool
+    epsilon: float = math.nan  #: the share meant for exploration
+    cutoff: float = math.nan  #: scores from here up were admitted to the exploitation pool
     pool_size: int = 0  #: how many were
     mode: str = "guided"
     explain: Callable[[], PickTable] | None = field(default=None, repr=False, compare=False)
@@ -259,6 +280,10 @@ class Selection:
     def table(self) -> PickTable | None:
         """How each participant came to be picked, as arrays; worked out when first asked for."""
         return None if self.explain is None else self.explain()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and pickled: the table itself in the place of what works it out."""
+        return {**self.__dict__, "table": self.table, "explain": None}
 
     def picked(self, how: str) -> list[ClientId]:
         """The participants picked in one way: "exploited", "explored", "filled" or "uniform"."""
@@ -296,7 +321,7 @@ class Selection:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClientColumns:
     """What is known of some clients, one entry per client in every array.
 

@@ -22,19 +22,6 @@ def oort_command(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_the_demo_shows_a_table_and_saves_a_picture_and_a_selector(tmp_path: Path) -> None:
-    done = oort_command("demo", "--clients", 500, "--rounds", 30, "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "times sooner" in done.stdout
-    assert (tmp_path / "rounds.png").read_bytes().startswith(b"\x89PNG")
-    assert oort.load_selector(tmp_path / "selector.oort").round_number == 30
-
-
-def test_the_demo_plays_with_fewer_clients_than_it_asks_for(tmp_path: Path) -> None:
-    done = oort_command("demo", "--clients", 3, "--rounds", 2, "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
-
-
 def test_inspect_shows_what_a_saved_selector_knows(tmp_path: Path) -> None:
     selector = oort.create_training_selector({"seed": 4})
     selector.register_clients(["cam-1", 17])
@@ -70,12 +57,6 @@ def test_inspect_explains_what_is_wrong_with_a_file(
     assert "Traceback" not in done.stderr
 
 
-def test_wrong_options_are_explained() -> None:
-    done = oort_command("demo", "--clients", 0)
-    assert done.returncode == 1
-    assert "--clients must be 1 or more; got 0" in done.stderr
-
-
 def test_help_lists_every_command() -> None:
     done = oort_command("--help")
     assert done.returncode == 0
@@ -85,3 +66,16 @@ def test_help_lists_every_command() -> None:
 
 def test_an_unknown_command_is_refused() -> None:
     assert oort_command("dance").returncode == 2
+
+
+def test_inspect_shows_ids_that_look_like_markup_and_what_came_before_the_first_round(
+    tmp_path: Path,
+) -> None:
+    selector = oort.create_training_selector()
+    selector.register_clients(["evil[/bold]", "quiet"])
+    selector.update_client_util("evil[/bold]", {"utility": 5.0})
+    selector.save(tmp_path / "job[red].oort")
+    done = oort_command("inspect", tmp_path / "job[red].oort")
+    assert done.returncode == 0, done.stderr
+    assert "evil[/bold]" in done.stdout
+    assert "heard of     │ 1" in done.stdout

@@ -20,7 +20,7 @@ def test_a_plan_is_readable_and_comes_with_a_picture(
     arguments = "plan --deviation 0.05 --unit share_of_range --clients 14477"
     assert main(arguments.split()) == 0
     said = capsys.readouterr().out
-    for text in ("703 participants", "at least 0.95", "Serfling (1974)", "576", "needs std"):
+    for text in ("703 participants", "at least 0.95", "Serfling (1974)", "576", "needs --std"):
         assert text in said
     assert (tmp_path / "oort-plan.png").read_bytes().startswith(b"\x89PNG")
 
@@ -37,6 +37,14 @@ def test_more_knowledge_and_strata_can_be_given(capsys: pytest.CaptureFixture[st
     assert "picture" not in said
 
 
+def test_one_participant_is_not_said_in_the_plural(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = "plan --deviation 3 --range 3 --clients 1 --picture none"
+    assert main(arguments.split()) == 0
+    said = capsys.readouterr().out
+    assert "1 participant (100.00% of 1 client)" in said
+    assert "The only client takes part" in said
+
+
 def test_a_plan_can_be_read_by_machines(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = "plan --deviation 5,10 --range 100,200 --clients 1000 --over-commit 0.3 --json"
     assert main(arguments.split()) == 0
@@ -49,11 +57,18 @@ def test_a_plan_can_be_read_by_machines(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("plan --deviation -1 --clients 10 --range 3", "dev_target must be"),
+        ("plan --deviation -1 --clients 10 --range 3", "--deviation must be"),
         ("plan --deviation 1 --clients 10 --range 3 --confidence 1", "confidence must be"),
         ("plan --deviation 1 --clients 10 --range 3 --unit miles", "unit must be one of"),
         ("plan --deviation x --clients 10 --range 3", "--deviation must be one number"),
-        ("plan --deviation 1 --range 3", "total_num_clients must be given"),
+        ("plan --deviation 1 --range 3", "--clients must be given"),
+        ("plan --deviation 1 --range 3 --clients 9 --bound kl", "needs --mean, --min)"),
+        (
+            "plan --deviation 1 --range 3 --clients 9 --min 1 --mean 7",
+            "--mean must be between --min",
+        ),
+        ("plan --deviation 1 --range 3 --clients 9 --unit share_of_mean", "--mean must be given"),
+        ("plan --deviation 1 --range 3 --clients 9 --take-all 2:4", "RANGE of --take-all must be"),
         ("plan --deviation 1 --clients 9 --range 3 --take-all 5", "--take-all must be K:RANGE"),
         ("plan --clients 9", "oort plan must be given --deviation"),
         ("reproduce nonsense", "the experiment must be one of"),

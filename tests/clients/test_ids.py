@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oort.clients import id_columns
 from oort.clients import ids as ids_module
 from oort.clients.ids import ClientIds
-from oort.errors import InvalidClientIdError
+from oort.errors import DamagedFileError, InvalidClientIdError
 from oort.types import ClientId
 
 client_ids = st.one_of(
@@ -183,7 +183,7 @@ def test_a_saved_column_with_an_id_in_two_rows_is_refused() -> None:
             ids.add(["a", "b", 3])
             arrays = ids.to_arrays()
             arrays["id_text"] = np.frombuffer(b"aa", np.uint8)
-            with pytest.raises(ValueError, match="two rows"):
+            with pytest.raises(DamagedFileError, match="two rows"):
                 ClientIds.from_arrays(arrays)
 
 

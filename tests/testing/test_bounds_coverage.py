@@ -51,6 +51,7 @@ def _take_all(counts: Counts, size: int) -> oort.TakeAll:
     return oort.TakeAll(
         clients=[int(i) for i in order[:size]],
         range_of_rest=rest.max(0) - counts.min(0),
+        min_of_rest=counts.min(0),
         std_of_rest=rest.std(0),
         mean_of_rest=rest.mean(0),
         max_total_of_rest=float(rest.sum(1).max()),

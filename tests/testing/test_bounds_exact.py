@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement, product
+from typing import Any
 
 import numpy as np
 import pytest
 
 import oort
 from oort.testing.bounds import BOUNDS, Question, participants_needed
+from oort.testing.bounds.tails import _bernstein_kappa, remaining_share
 from tests.testing.exact import Array, deviations, hypergeometric, tail, worst_tail
 
 LARGEST = 60
@@ -101,6 +103,103 @@ def test_the_participants_planned_keep_the_target_in_every_population(confidence
             assert worst <= 1 - confidence + 1e-12, (num_clients, epsilon, plan.num_participants)
 
 
+CONFIDENCES = (0.5, 0.8, 0.9, 0.95)
+TARGETS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
+TWO_POINT = [(n, ones) for n in (12, 30, 45, 60) for ones in (1, 2, n // 5, n // 3, n // 2)]
+
+
+@pytest.mark.parametrize("name", ["kl", "bennett", "bernstein-serfling"])
+def test_what_each_bound_plans_keeps_the_target_by_exact_counting(name: str) -> None:
+    """Two-point populations are the hardest for their mean and spread."""
+    tester = oort.create_testing_selector()
+    for num_clients, ones in TWO_POINT:
+        p = ones / num_clients
+        known: dict[str, Any] = {"mean": p, "std": float(np.sqrt(p * (1 - p))), "min_capacity": 0}
+        for confidence, epsilon in product(CONFIDENCES, TARGETS):
+            plan = tester.select_by_deviation(
+                epsilon, 1, num_clients, confidence=confidence, bound=name, **known
+            )
+            n = plan.num_participants
+            assert tail(num_clients, ones, n, epsilon) <= 1 - confidence + 1e-12, (ones, epsilon)
+
+
+def test_what_is_planned_beside_a_stratum_keeps_the_target_by_exact_counting() -> None:
+    tester = oort.create_testing_selector()
+    for (rest, ones), giants in product(TWO_POINT[::2], (1, 5)):
+        total, p = rest + giants, ones / rest
+        stratum = oort.TakeAll(
+            num_clients=giants,
+            range_of_rest=1,
+            min_of_rest=7,
+            mean_of_rest=7 + p,
+            std_of_rest=float(np.sqrt(p * (1 - p))),
+        )
+        for confidence, epsilon in product((0.5, 0.9), TARGETS[1::2]):
+            for bound in ("serfling", "kl", "bennett", "bernstein-serfling"):
+                plan = tester.select_by_deviation(
+                    epsilon,
+                    1_000,
+                    total,
+                    min_capacity=0,
+                    confidence=confidence,
+                    take_all=stratum,
+                    bound=f"take-all+{bound}",
+                )
+                n = plan.num_participants - giants
+                exact = tail(rest, ones, n, epsilon * total / rest)
+                assert exact <= 1 - confidence + 1e-12, (bound, rest, ones, epsilon)
+
+
+def test_the_number_planned_is_the_first_at_which_the_bound_allows_no_more_than_alpha() -> None:
+    for bound, alpha, epsilon in product(BOUNDS.values(), (0.5, 0.1, 0.01), (0.08, 0.2)):
+        question = Question(
+            num_clients=2_000,
+            deviation=np.array([epsilon, epsilon / 1.1]),
+            span=np.array([1.0, 1.0]),
+            allowed_failure=alpha,
+            low=np.array([0.0, 0.0]),
+            mean=np.array([0.3, 0.2]),
+            std=np.array([0.2, 0.1]),
+            expected_std=np.array([0.2, 0.1]),
+            max_total=2.0,
+            total_deviation=epsilon,
+        )
+        n = participants_needed(bound, question)
+        assert 1 < n < 2_000
+        chance = np.exp(bound.log_failure(np.array([n - 1.0, float(n)]), question))
+        assert chance[1] <= alpha < chance[0], bound.name
+
+
+@pytest.mark.parametrize(
+    ("n", "rho", "kappa"),
+    [(30.0, 0.71, 1.6833834), (50.0, 0.51, 2.0264366), (60.0, 0.4066667, 1.8390383)],
+)
+def test_the_constants_of_bernstein_serfling_are_those_of_the_paper(
+    n: float, rho: float, kappa: float
+) -> None:
+    """Worked out by hand from Bardenet & Maillard (2015) for N = 100."""
+    size = np.array([n])
+    assert remaining_share(size, 100)[0] == pytest.approx(rho, rel=1e-6)
+    assert _bernstein_kappa(size, 100)[0] == pytest.approx(kappa, rel=1e-6)
+    empirical = 4.4546537  # 7/3 + 3/√2
+    level, std, span = 2.5, 0.3, 2.0
+    for name, constant, events in (
+        ("bernstein-serfling", kappa, 4.0),
+        ("empirical-bernstein-serfling", empirical, 10.0),
+    ):
+        deviation = std * np.sqrt(2 * rho * level / n) + constant * span * level / n
+        question = Question(
+            num_clients=100,
+            deviation=np.array([deviation]),
+            span=np.array([span]),
+            allowed_failure=0.05,
+            std=np.array([std]),
+            expected_std=np.array([std]),
+        )
+        chance = np.exp(BOUNDS[name].log_failure(size, question))[0]
+        assert chance == pytest.approx(events * np.exp(-level), rel=1e-5)
+
+
 def test_the_number_is_the_formula_of_the_corrected_lemma() -> None:
     tester = oort.create_testing_selector()
     for num_clients in range(1, LARGEST + 1):
@@ -150,11 +249,21 @@ def test_the_printed_lemma_says_what_it_proves() -> None:
     assert "at least 0.9" in plan.guarantee
 
 
-def test_l1_over_sets_of_categories_holds_in_every_small_population_tried() -> None:
+def _small_populations() -> Iterator[Array]:
+    """All of up to 6 clients with at most a sample in each of two categories; 60 larger ones."""
+    kinds = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]
+    for num_clients in range(2, 7):
+        for clients in combinations_with_replacement(kinds, num_clients):
+            yield np.array(clients)
     rng = np.random.default_rng(5)
     for _ in range(60):
-        num_clients, m = int(rng.integers(4, 9)), int(rng.integers(2, 4))
-        counts = rng.integers(0, 4, (num_clients, m)).astype(float)
+        shape = int(rng.integers(4, 9)), int(rng.integers(2, 4))
+        yield rng.integers(0, 4, shape).astype(float)
+
+
+def test_l1_over_sets_of_categories_holds_in_every_small_population() -> None:
+    for counts in _small_populations():
+        num_clients, m = counts.shape
         if counts.sum() == 0:
             continue
         shares = counts.sum(0) / counts.sum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oort
-from oort.testing.bounds import BOUNDS
+from oort.testing.bounds import BOUNDS, Question
 
 
 def plan_for(*args: Any, **settings: Any) -> Any:
@@ -133,7 +134,8 @@ def test_every_bound_is_there_by_name_with_source_and_assumptions(name: str) -> 
 
 
 def test_an_expected_std_promises_only_what_the_data_can_keep() -> None:
-    plan = plan_for(15, 300, 14_477, expected_std=10)
+    assert plan_for(15, 300, 14_477, expected_std=10).bound == "serfling"
+    plan = plan_for(15, 300, 14_477, expected_std=10, bound="empirical-bernstein-serfling")
     assert plan.bound == "empirical-bernstein-serfling"
     assert "comes out above expected_std" in plan.guarantee
 
@@ -206,6 +208,130 @@ def test_a_stratum_that_cannot_be_is_refused() -> None:
         oort.TakeAll(range_of_rest=1)
 
 
+def test_the_rest_beside_a_stratum_is_not_supposed_to_begin_where_all_clients_do() -> None:
+    """One empty client and nine giants are taken; the other 990 hold 100 or 200 samples."""
+    counts = np.r_[np.zeros(1), np.full(9, 1_000.0), np.full(500, 100.0), np.full(490, 200.0)]
+    rest = counts[10:]
+    stratum: dict[str, Any] = {
+        "clients": range(10),
+        "range_of_rest": 100,
+        "mean_of_rest": rest.mean(),
+        "std_of_rest": rest.std(),
+    }
+    tester = oort.create_testing_selector(seed=0)
+    tester.register_clients(range(1_000))
+    asked: dict[str, Any] = {"dev_target": 10, "range_of_capacity": 1_000, "min_capacity": 0}
+    plan = tester.select_by_deviation(**asked, take_all=oort.TakeAll(**stratum))
+    assert "kl" not in plan.bound
+    assert plan.num_participants > 10 + 50
+    told = tester.select_by_deviation(
+        **asked, take_all=oort.TakeAll(**stratum, min_of_rest=100), bound="take-all+kl"
+    )
+    for good in (plan, told):
+        missed = 0
+        for seed in range(60):
+            drawn = np.random.default_rng(seed).choice(rest, good.num_participants - 10, False)
+            missed += abs(drawn.mean() - rest.mean()) * 990 / 1_000 > 10
+        assert missed <= 6
+    for wrong in ({"min_of_rest": 0}, {"min_of_rest": 150}, {"mean_of_rest": 90}):
+        with pytest.raises(oort.InvalidArgumentError, match=r"TakeAll\.mean_of_rest must be betw"):
+            tester.select_by_deviation(
+                **asked, take_all=oort.TakeAll(**{**stratum, "min_of_rest": 100, **wrong})
+            )
+    with pytest.raises(oort.InvalidArgumentError, match=r"'take-all\+kl' needs min_of_rest"):
+        tester.select_by_deviation(**asked, take_all=oort.TakeAll(**stratum), bound="take-all+kl")
+
+
+@pytest.mark.parametrize("mean", [-40.0, 140.0, 400.0, 0.0, 100.0])
+def test_no_bound_drops_a_direction_because_the_mean_contradicts_the_range(mean: float) -> None:
+    question = Question(
+        num_clients=1_000,
+        deviation=np.array([10.0]),
+        span=np.array([100.0]),
+        allowed_failure=0.05,
+        low=np.array([0.0]),
+        mean=np.array([mean]),
+        std=np.array([50.0]),
+    )
+    unknown = replace(question, mean=None, low=None)
+    n = np.array([1.0, 10.0, 100.0])
+    assert np.all(
+        BOUNDS["bennett"].log_failure(n, question) == BOUNDS["bennett"].log_failure(n, unknown)
+    )
+    if not 0 <= mean <= 100:
+        assert np.all(BOUNDS["kl"].log_failure(n, question) >= 0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"mean": [5, 5], "max_total": 0.1}, r"max_total must be at least the mean total \(10\)"),
+        ({"mean": [1, 1], "mean_total": 1_000, "max_total": 2_000}, "mean_total must be the sum"),
+        ({"mean_total": 10, "max_total": 9}, "max_total must be at least the mean total"),
+    ],
+)
+def test_totals_that_contradict_one_another_are_refused(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(oort.InvalidArgumentError, match=says):
+        plan_for(0.2, [10, 10], 1_000, unit="l1", **change)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"max_total_of_rest": -5}, r"TakeAll\.max_total_of_rest must be .*; got -5"),
+        ({"max_total_of_rest": "x"}, r"TakeAll\.max_total_of_rest must be .*; got 'x'"),
+        ({"mean_of_rest": 9, "max_total_of_rest": 3}, "max_total_of_rest must be at least"),
+        ({"mean_of_rest": -1}, r"TakeAll\.mean_of_rest must be .*; got -1"),
+        ({"std_of_rest": "x"}, r"TakeAll\.std_of_rest must be .*; got 'x'"),
+        ({"std_of_rest": 6}, r"TakeAll\.std_of_rest must be at most half .*; got 6"),
+        ({"min_of_rest": 200}, r"TakeAll\.min_of_rest must be in the range of all .*; got 200"),
+        ({"mean_of_rest": 60}, r"TakeAll\.mean_of_rest must be what mean leaves .*; got 60"),
+        ({"clients": "abcde"}, r"TakeAll\.clients must be a list .*; got 'abcde'"),
+        ({"clients": 5}, r"TakeAll\.clients must be a list .*; got 5"),
+        ({"clients": [["a"]]}, "client id must be"),
+    ],
+)
+def test_what_cannot_be_true_of_the_rest_is_refused(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(oort.InvalidArgumentError, match=says):
+        plan_for(
+            1,
+            100,
+            1_000,
+            mean=50,
+            min_capacity=0,
+            take_all=oort.TakeAll(**{"num_clients": 5, "range_of_rest": 10, **change}),
+        )
+
+
+@pytest.mark.parametrize("wrong", [5, [5], "abc", None])
+def test_a_stratum_of_another_kind_is_refused(wrong: Any) -> None:
+    with pytest.raises(oort.InvalidArgumentError, match="take_all must be a TakeAll or several"):
+        plan_for(1, 100, 1_000, take_all=wrong)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dev_target": 10**400},
+        {"dev_target": 10**5_000},
+        {"dev_target": [1, [2, 3]]},
+        {"total_num_clients": 10**400},
+        {"range_of_capacity": 10**400},
+    ],
+)
+def test_numbers_beyond_all_measure_are_refused(change: dict[str, Any]) -> None:
+    asked: dict[str, Any] = {"dev_target": 15, "range_of_capacity": 300, "total_num_clients": 1000}
+    with pytest.raises(oort.InvalidArgumentError, match="must be"):
+        plan_for(**{**asked, **change})
+
+
+@pytest.mark.parametrize("target", [1e200, 1e308])
+def test_a_target_far_beyond_the_range_takes_one_participant(target: float) -> None:
+    known = {"mean": 40, "min_capacity": 0, "std": 30, "expected_std": 30}
+    plan = plan_for(target, 300, 1_000, **known)
+    assert {s.num_participants for s in plan.sizes} == {1}
+
+
 def registered(count: int = 1_000, seed: int = 3) -> Any:
     tester = oort.create_testing_selector(seed=seed)
     tester.register_clients([f"phone-{i}" for i in range(count)])
@@ -265,6 +391,24 @@ def test_over_commit_invites_more_but_never_more_than_there_are() -> None:
     assert len(more) == more.num_invited == math.ceil(1.3 * plain.num_participants)
     assert len(tester.select_by_deviation(50, 300, over_commit=100)) == 1_000
     assert plan_for(50, 300, 1_000, over_commit=0.3).num_invited == more.num_invited
+
+
+@pytest.mark.parametrize(
+    ("needed", "more", "invited"),
+    [(110, 0.1, 121), (100, 0.1, 110), (50, 0.1, 55), (10, 0.25, 13)],
+)
+def test_over_commit_is_rounded_up_as_on_paper(needed: int, more: float, invited: int) -> None:
+    assert plan_for(0, 300, needed).num_participants == needed
+    sized = next(
+        plan_for(target, 300, 100_000, over_commit=more)
+        for target in np.geomspace(5, 200, 2_000)
+        if plan_for(target, 300, 100_000).num_participants == needed
+    )
+    assert sized.num_invited == invited
+
+
+def test_any_over_commit_invites_at_most_everybody() -> None:
+    assert plan_for(50, 300, 1_000, over_commit=1e308).num_invited == 1_000
 
 
 def test_forgotten_clients_are_not_drawn() -> None:
@@ -356,6 +500,102 @@ def test_confirm_says_when_the_range_that_was_told_is_not_true() -> None:
     assert confirmation.held is None
     assert math.isinf(confirmation.deviation_bound)
     assert any("guarantee does not hold" in note for note in confirmation.notes)
+
+
+@pytest.mark.parametrize(
+    ("told", "counts", "says"),
+    [
+        (
+            {"range_of_capacity": 300, "min_capacity": 0},
+            np.linspace(5_000, 5_100, 900),
+            "not betw",
+        ),
+        ({"range_of_capacity": 300, "min_capacity": 50}, np.full(900, 49.0), "from 49 to 49, not"),
+        (
+            {"range_of_capacity": 300, "max_total": 20},
+            np.full(900, 40.0),
+            "holds 40 samples, more",
+        ),
+    ],
+)
+def test_confirm_says_when_counts_lie_elsewhere_than_the_plan_was_told(
+    told: dict[str, Any], counts: Any, says: str
+) -> None:
+    confirmation = plan_for(15, total_num_clients=1_000, **told).confirm(counts)
+    assert confirmation.held is None
+    assert math.isinf(confirmation.deviation_bound)
+    assert says in confirmation.notes[-1]
+    assert "guarantee does not hold" in confirmation.notes[-1]
+
+
+def test_confirm_says_when_the_rest_beside_a_stratum_is_not_what_was_told() -> None:
+    tester = registered(100)
+    stratum = oort.TakeAll(
+        clients=["phone-0"], range_of_rest=5, min_of_rest=10, max_total_of_rest=12
+    )
+    plan = tester.select_by_deviation(1, 1_000, take_all=stratum, bound="take-all")
+    assert plan.confirm({c: 900 if c == "phone-0" else 11 for c in plan}).notes == ()
+    for wrong in (3, 13, 30):
+        bad = {c: 900 if c == "phone-0" else wrong for c in plan}
+        assert "guarantee does not hold" in plan.confirm(bad).notes[-1]
+
+
+def test_an_l1_plan_is_void_where_a_client_holds_more_than_the_largest_told() -> None:
+    plan = plan_for(0.4, [300, 300], 1_000, unit="l1", mean_total=15, max_total=20)
+    assert plan.bound == "l1-subsets"
+    assert plan.confirm(np.full((900, 2), 10.0)).held is True
+    void = plan.confirm(np.full((900, 2), 200.0))
+    assert void.held is None
+    assert "holds 400 samples, more than the 20" in void.notes[-1]
+
+
+def test_confirm_refuses_more_rows_than_clients() -> None:
+    with pytest.raises(oort.InvalidArgumentError, match="at most 100 drawn"):
+        plan_for(15, 300, 100).confirm(np.full(500, 10.0))
+    stratum = oort.TakeAll(clients=["giant"], range_of_rest=5)
+    plan = plan_for(1, 1_000, 10, take_all=stratum, bound="take-all")
+    with pytest.raises(oort.InvalidArgumentError, match="at most 9 drawn"):
+        plan.confirm({f"small-{i}": 3 for i in range(10)})
+
+
+def test_confirm_refuses_a_category_that_nobody_asked_for() -> None:
+    plan = plan_for(3, 10, 200, categories=["cat", "dog"])
+    with pytest.raises(oort.InvalidArgumentError, match="categories cat, dog; got 'dgo'"):
+        plan.confirm({1: {"cat": 4, "dgo": 1}})
+
+
+def test_confirm_takes_single_numbers_and_lists_of_one_together() -> None:
+    assert plan_for(15, 300, 100).confirm({1: 5, 2: [6], 3: [7]}).means == (6.0,)
+
+
+def test_participants_without_samples_are_as_far_from_any_distribution_as_can_be() -> None:
+    plan = plan_for(1.5, [10, 10], 1_000, unit="l1", mean=[5, 5])
+    empty = plan.confirm(np.zeros((900, 2)))
+    assert empty.deviation == 2.0
+    assert empty.held is False
+    assert any("no samples" in note for note in empty.notes)
+
+
+def test_no_counts_at_all_tell_nothing() -> None:
+    nothing = plan_for(15, 300, 100, mean=20).confirm([])
+    assert nothing.deviation is None
+    assert nothing.held is None
+    assert "nan" not in str(nothing)
+
+
+def test_everybodys_counts_are_exact_even_where_the_range_was_not() -> None:
+    everybody = plan_for(2, 10, 100).confirm([1.0, 50.0] * 50)
+    assert everybody.deviation_bound == 0.0
+    assert everybody.held is True
+    tester = registered(4)
+    stratum = oort.TakeAll(clients=["phone-0"], range_of_rest=2)
+    plan = tester.select_by_deviation(0, 10, take_all=stratum, bound="take-all")
+    assert plan.confirm({c: i * 30 for i, c in enumerate(plan)}).deviation_bound == 0.0
+
+
+def test_one_participant_is_not_said_in_the_plural() -> None:
+    assert str(plan_for(300, 300, 100)).startswith("1 participant. ")
+    assert "The only client takes part" in plan_for(1, 300, 1).guarantee
 
 
 def test_confirm_takes_counts_by_client_and_category() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -162,7 +162,17 @@ def test_a_named_stratum_works_without_a_roster() -> None:
             {"num_samples": 5, "correct": 5, "slices": {"a": (6, 1)}},
             r"client 7: slices\['a'\].num_samples must be at most the client's 5; got 6",
         ),
-        ((400, 1), r"num_samples must be at most .*; got 400: pass max_samples"),
+        (
+            {"num_samples": 5, "correct": 2, "slices": {"a": (4, 3)}},
+            r"client 7: slices\['a'\].correct must be at most the client's 2; got 3",
+        ),
+        (
+            {"num_samples": 5, "correct": 4, "slices": {"a": (4, 2)}},
+            r"client 7: slices\['a'\].num_samples − correct must be at most the client's 1; got 2",
+        ),
+        ({"num_samples": 5, "correct": 5, "slices": [1]}, r"client 7: slices must be a mapping"),
+        (oort.ClientResult(num_samples=5, correct=5, slices=cast(Any, None)), "slices must be a"),
+        ((400, 1), r"num_samples must be at most .* pass max_samples .*; got 400"),
     ],
 )
 def test_a_result_that_cannot_be_is_refused_by_name(result: Any, says: str) -> None:
@@ -170,6 +180,81 @@ def test_a_result_that_cannot_be_is_refused_by_name(result: Any, says: str) -> N
     results = dict.fromkeys(plan, (10, 5)) | {7: result}
     with pytest.raises(oort.InvalidFeedbackError, match=says):
         plan.estimate(results)
+
+
+def test_too_many_samples_for_max_samples_do_not_ask_for_max_samples() -> None:
+    plan = a_tester(10).select_by_deviation(0, 100)
+    with pytest.raises(oort.InvalidFeedbackError, match=r"at most 9 \(by max_samples\); got 10"):
+        plan.estimate(dict.fromkeys(plan, (10, 5)), max_samples=9)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "abc"])
+def test_results_of_another_kind_are_refused(wrong: Any) -> None:
+    plan = oort.create_testing_selector().select_by_deviation(30, 100, 500)
+    with pytest.raises(oort.InvalidArgumentError, match="results must be a mapping"):
+        plan.estimate(wrong)
+
+
+def test_with_another_range_a_pair_is_samples_and_sum_and_correct_is_refused() -> None:
+    plan = a_tester().select_by_deviation(20, 100)
+    pairs = plan.estimate(dict.fromkeys(plan, (40, 30)), metric_range=(0, 5))
+    assert pairs.value == pytest.approx(0.75)
+    sums = {key: {"num_samples": 40, "metric_sum": 30} for key in plan}
+    assert plan.estimate(sums, metric_range=(0, 5)) == pairs
+    with pytest.raises(oort.InvalidFeedbackError, match=r"correct must be left out .*; got 30"):
+        plan.estimate(
+            {key: {"num_samples": 40, "correct": 30} for key in plan}, metric_range=(0, 5)
+        )
+    sliced = {"num_samples": 40, "metric_sum": 30, "slices": {"night": (8, 24)}}
+    night = plan.estimate(dict.fromkeys(plan, sliced), metric_range=(0, 5)).slices["night"]
+    assert night.value == pytest.approx(3)
+
+
+def test_slices_settled_beforehand_share_the_confidence_whoever_reports_them() -> None:
+    plan = a_tester().select_by_deviation(20, 100)
+    results = {key: {"num_samples": 9, "correct": 8, "slices": {"night": (5, 4)}} for key in plan}
+    named = plan.estimate(results, joint=True, slices=["day", "night", "noon"])
+    assert list(named.slices) == ["day", "night", "noon"]
+    assert named.confidence == pytest.approx(1 - 0.05 / 4)
+    assert (named.slices["day"].low, named.slices["day"].high) == (0.0, 1.0)
+    with pytest.raises(oort.InvalidArgumentError, match="slices must be a list of names"):
+        plan.estimate(results, slices="night")
+
+
+def test_what_the_draw_could_not_do_is_said_with_the_result() -> None:
+    tester = a_tester(1_000)
+    tester.mark_offline(list(range(900)))
+    plan = tester.select_by_deviation(20, 100)
+    answer = plan.estimate(dict.fromkeys(plan, (50, 45)))
+    assert set(plan.notes) <= set(answer.notes)
+    assert "100 of 1,000 clients" in " ".join(answer.notes)
+    assert "100 of 1,000 clients" in str(answer)
+
+
+def test_a_silent_giant_leaves_open_what_it_could_hold() -> None:
+    """All small clients are right; the giant, which holds nearly everything, is wrong."""
+    tester = a_tester(100)
+    stratum = oort.TakeAll(clients=[0], range_of_rest=10)
+    asked: dict[str, Any] = {"take_all": stratum, "bound": "take-all"}
+    plan = tester.select_by_deviation(0, 1_000_000, min_capacity=0, **asked)
+    results = {c: (10, 9) for c in plan if c != 0}
+    answer = plan.estimate(results)
+    truth = 99 * 9 / (99 * 10 + 1_000_000)
+    assert answer.low <= truth < answer.value <= answer.high
+    assert answer.high > 0.99
+    blind = tester.select_by_deviation(0, 1_000_000, **asked)
+    assert (blind.estimate(results).low, blind.estimate(results).high) == (0.0, 1.0)
+
+
+def test_an_interval_extended_to_the_value_says_so() -> None:
+    design = Design(num_clients=400, num_invited=10, most=10.0)
+    results = [(10, 9)] * 10
+    before: dict[str | None, tuple[float, float]] = {None: (0.5, 0.8)}
+    answer = estimate(design, results, confidence=0.9, anytime=True, within=before)
+    assert answer.high == answer.value == pytest.approx(0.9)
+    assert any("extended" in note for note in answer.notes)
+    plain = estimate(design, results, confidence=0.9, anytime=True)
+    assert plain.notes == ()
 
 
 def test_results_of_clients_that_were_not_drawn_are_refused() -> None:

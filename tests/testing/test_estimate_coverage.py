@@ -14,7 +14,14 @@ from scipy.stats import binomtest
 
 from oort.randomness import generator_for
 from oort.testing.adaptive import AdaptivePlan
-from oort.testing.betting import Draws, anytime_interval, fixed_interval
+from oort.testing.betting import (
+    Draws,
+    _log_wealth,
+    _planned_bets,
+    _spread_bets,
+    anytime_interval,
+    fixed_interval,
+)
 from oort.testing.estimate import Design, estimate
 
 Ints = npt.NDArray[np.int64]
@@ -114,6 +121,51 @@ def test_the_interval_covers_exactly_counting_every_order_in_which_clients_can_b
                     hits.append(low - 1e-9 <= truth <= high + 1e-9)
             assert np.mean(hits[::2]) >= confidence
             assert np.mean(hits[1::2]) >= confidence
+
+
+@pytest.mark.parametrize("num_taken", [0, 1])
+def test_the_wealth_of_a_bettor_against_the_truth_is_one_on_average(num_taken: int) -> None:
+    """Exactly, over every order of drawing: what Ville's inequality needs."""
+    rng = np.random.default_rng(4)
+    for count, n in ((4, 3), (5, 4), (5, 5), (6, 3)):
+        sizes = rng.integers(1, 4, count).astype(float)
+        right = np.array([rng.integers(0, s + 1) for s in sizes], dtype=float)
+        truth = right.sum() / sizes.sum()
+        wealth = []
+        front = list(range(num_taken))
+        for order in permutations(range(num_taken, count), n - num_taken):
+            draws = Draws(
+                correct=right[[*front, *order]],
+                samples=sizes[[*front, *order]],
+                most=np.full(n + 1, 3.0),
+                num_clients=count,
+                num_taken=num_taken,
+            )
+            both = (draws, draws.swapped())
+            values = (truth, 1 - truth)
+            wealth.append(
+                [
+                    np.exp(_log_wealth(d, bets(d, 1.5), a))
+                    for d, a in zip(both, values, strict=True)
+                    for bets in (_planned_bets, _spread_bets)
+                ]
+            )
+        assert np.mean(wealth, axis=0) == pytest.approx(np.ones(4), abs=1e-9)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_each_limit_is_where_the_wealth_reaches_two_over_alpha(confidence: float) -> None:
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(1, 30, 80).astype(float)
+    right = np.floor(sizes * rng.beta(4, 2, 80))
+    draws = Draws(correct=right, samples=sizes, most=np.full(81, 30.0), num_clients=500)
+    level = np.log(2 / (1 - confidence))
+    for method, bets in ((fixed_interval, _planned_bets), (anytime_interval, _spread_bets)):
+        low, high = method(draws, confidence)
+        other = draws.swapped()
+        assert 0 < low < high < 1
+        assert _log_wealth(draws, bets(draws, level), low) == pytest.approx(level, abs=1e-4)
+        assert _log_wealth(other, bets(other, level), 1 - high) == pytest.approx(level, abs=1e-4)
 
 
 def test_an_interval_that_counts_samples_as_draws_fails_what_ours_passes() -> None:

@@ -1,12 +1,18 @@
 """The command line: ``oort COMMAND``.
 
-    demo       Oort beside random selection on a generated population
-    inspect    what a saved selector knows
+    demo       a real model across simulated phones, Oort beside random selection
+    simulate   an experiment from a TOML file
+    report     pictures of runs and a page that opens offline
+    inspect    what a saved selector knows, or a store; repairs a store
+    export     a job of a store to a file
+    import_    a file to a job of a store
+    migrate    a store to the newest schema, after a backup
     plan       who should test, and how many samples of what
     reproduce  one table or figure of the paper, measured again
 
-    falling_losses    the world that the demo plays in
+    watching   what long commands share: progress bars, a Ctrl-C that stops at a good place
     plan_deviation    the representative kind of plan
+    inspect_store     what inspect shows of a store
     plan_category     the kind that asks for samples of categories
 
 A command is a module here with ``HELP``, ``add_arguments(parser)`` and ``run(arguments) -> int``;
@@ -19,13 +25,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import oort
 
 COMMANDS = {
-    "demo": "Oort beside random selection on a generated population",
-    "inspect": "what a saved selector knows, as a readable table",
+    "demo": "a real model across simulated phones, Oort beside random selection",
+    "simulate": "an experiment from a TOML file, into a folder that it can go on from",
+    "report": "pictures of runs, and a page that opens offline",
+    "inspect": "what a saved selector or a store holds, and whether it is sound",
+    "export": "write a job of a store to a file",
+    "import": "make a job of a store from a file",
+    "migrate": "bring a store to the newest schema, after a backup",
     "plan": "who should test: for a representative test set, or for samples of categories",
     "reproduce": "a table or figure of the paper, measured again",
 }
@@ -66,4 +78,5 @@ def _command(name: str) -> Any:
         import rich  # noqa: F401
     except ImportError:
         oort.errors.missing_extra("the command line", "rich", "cli")
-    return import_module(f"oort.cli.{name}")
+    module = f"{name}_" if iskeyword(name) else name
+    return import_module(f"oort.cli.{module}")

@@ -1,4 +1,4 @@
-"""``oort inspect FILE``: what a saved selector knows."""
+"""``oort inspect FILE`` or ``URL``: what a saved selector or a store holds."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from oort import savefile
 from oort.baselines import RoundRobinSelector, UniformSelector
-from oort.clients.columns import SCHEMA
-from oort.errors import SaveFileError
+from oort.cli import inspect_store
+from oort.clients.columns import EXPLORED, PRESENT, SCHEMA
+from oort.errors import InvalidArgumentError, SaveFileError
+from oort.store.database import is_url
 from oort.training.bookkeeping import BookkeepingSelector
 from oort.training.selector import GuidedSelector
-from oort.types import ClientColumns
+from oort.types import ClientColumns, Mask
 
 _STRATEGIES: dict[str, type[BookkeepingSelector]] = {
     kind.strategy: kind for kind in (GuidedSelector, UniformSelector, RoundRobinSelector)
@@ -24,20 +27,41 @@ _STRATEGIES: dict[str, type[BookkeepingSelector]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("file", type=Path, help="a file that selector.save(...) wrote")
+    parser.add_argument(
+        "file",
+        metavar="FILE|URL",
+        help="a file that selector.save(...) wrote, or a store: sqlite:///FILE, postgresql://…",
+    )
+    parser.add_argument("--job", help="of a store: only this job, in detail")
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="of a store: cut what is damaged off the end, and say what was lost",
+    )
     parser.add_argument("--clients", type=int, default=10, help="how many to list (default 10)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Show the state of the job and its most useful clients."""
-    selector = _load(options.file)
+    if is_url(options.file):
+        return inspect_store.run(options)
+    if options.job or options.repair:
+        message = f"--job and --repair are for stores; {options.file} is a file"
+        raise InvalidArgumentError(message)
+    path = Path(options.file)
+    selector = _load(path)
     console = Console()
-    console.print(_summary(options.file, selector))
+    console.print(_summary(path, selector))
+    show_clients(console, selector, options.clients)
+    return 0
+
+
+def show_clients(console: Console, selector: BookkeepingSelector, count: int) -> None:
+    """What is known of clients, and the most useful of them."""
     columns = selector.columns()
     if len(columns):
-        console.print(_distribution(columns))
-        console.print(_clients(selector, columns, options.clients))
-    return 0
+        console.print(_distribution(columns, _explored(selector)))
+        console.print(_clients(selector, columns, count))
 
 
 def _load(path: Path) -> BookkeepingSelector:
@@ -52,30 +76,41 @@ def _load(path: Path) -> BookkeepingSelector:
 
 
 def _summary(path: Path, selector: BookkeepingSelector) -> Table:
+    table = Table(title=escape(str(path)), show_header=False)
+    for name, value in facts(selector):
+        table.add_row(name, value)
+    table.add_row("size", f"{path.stat().st_size:,} bytes")
+    return table
+
+
+def facts(selector: BookkeepingSelector) -> list[tuple[str, str]]:
+    """Where a selector stands, in a few lines."""
     columns = selector.columns()
-    heard = columns.last_round > 0
     tried = columns.participations > 0
-    table = Table(title=str(path), show_header=False)
-    for name, value in (
+    heard = (columns.last_round > 0) | _explored(selector)
+    return [
         ("strategy", f"{selector.strategy}, mode {selector.mode}, seed {selector.config.seed}"),
         ("round", f"{selector.round_number:,}"),
         ("clients", f"{selector.num_clients:,} ({selector.num_rows:,} rows)"),
         ("tried", f"{np.count_nonzero(tried):,}"),
         ("heard of", f"{np.count_nonzero(heard):,}"),
         ("picks in all", f"{int(columns.participations.sum(dtype=np.int64)):,}"),
-        ("size", f"{path.stat().st_size:,} bytes"),
-    ):
-        table.add_row(name, value)
-    return table
+    ]
 
 
-def _distribution(columns: ClientColumns) -> Table:
+def _explored(selector: BookkeepingSelector) -> Mask:
+    """Which of the present clients have a utility."""
+    flags = selector._table.flags
+    return np.asarray((flags[(flags & PRESENT) != 0] & EXPLORED) != 0)
+
+
+def _distribution(columns: ClientColumns, explored: Mask) -> Table:
     table = Table(title="What is known of clients")
     for heading in ("column", "unit", "known", "lowest", "median", "95 %", "highest"):
         table.add_column(heading, justify="left" if heading in ("column", "unit") else "right")
     units = {column.name: column.unit for column in SCHEMA}
     known = {
-        "utility": columns.last_round > 0,
+        "utility": explored,
         "duration_s": ~np.isnan(columns.duration_s),
         "num_samples": columns.num_samples > 0,
         "participations": np.ones(len(columns), np.bool_),
@@ -98,7 +133,7 @@ def _clients(selector: BookkeepingSelector, columns: ClientColumns, count: int) 
     for place in best.tolist():
         duration_s = float(columns.duration_s[place])
         table.add_row(
-            repr(ids[place])[:40],
+            escape(repr(ids[place])[:40]),
             f"{columns.utility[place]:,.2f}",
             "–" if np.isnan(duration_s) else f"{duration_s:,.1f}",
             f"{columns.num_samples[place]:,}",

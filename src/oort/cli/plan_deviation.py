@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,29 @@ _UNIT_NAMES = {
     "share_of_mean": "target: deviation of the mean, share of the mean",
     "l1": "target: l1 distance of the distributions",
 }
+_FLAGS = {
+    "dev_target": "--deviation",
+    "range_of_capacity": "--range",
+    "total_num_clients": "--clients",
+    "min_capacity": "--min",
+    "mean": "--mean",
+    "std": "--std",
+    "expected_std": "--expected-std",
+    "mean_total": "--mean-total",
+    "max_total": "--max-total",
+    "take_all": "--take-all",
+    "over_commit": "--over-commit",
+    "TakeAll.num_clients": "K of --take-all",
+    "TakeAll.range_of_rest": "RANGE of --take-all",
+    "TakeAll.std_of_rest": "STD of --take-all",
+    "range_of_rest": "RANGE of --take-all",
+    "std_of_rest": "STD of --take-all",
+}
+_NAME = re.compile(
+    rf"\b({'|'.join(sorted(map(re.escape, _FLAGS), key=len, reverse=True))})\b"
+    # "mean" and "std" are words too: only where one is named as an input.
+    r"(?:(?<!\bmean)(?<!\bstd)|(?= must be)|(?=[,)])|$)"
+)
 _NUMBERS = "one number, or one per category with commas between"
 
 
@@ -74,7 +98,10 @@ def asked(options: argparse.Namespace) -> bool:
 
 def run(options: argparse.Namespace) -> int:
     """Answer in words, in a table and in a picture."""
-    plan = _plan(options)
+    try:
+        plan = _plan(options)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(in_flags(str(error))) from None
     console = Console(highlight=False)
     if options.json:
         console.print_json(json.dumps(as_json(plan)))
@@ -102,6 +129,17 @@ def as_json(plan: DeviationPlan) -> dict[str, Any]:
             for s in plan.sizes
         ],
     }
+
+
+def in_flags(text: str) -> str:
+    """The library's names of arguments as the options that were, or were not, typed.
+
+    >>> in_flags("min_capacity must be a number")
+    '--min must be a number'
+    >>> in_flags("the mean of kl needs mean, std")
+    'the mean of kl needs --mean, --std'
+    """
+    return _NAME.sub(lambda found: _FLAGS[found[1]], text)
 
 
 def curves(
@@ -175,11 +213,11 @@ def _answer(plan: DeviationPlan) -> str:
     clients = plan.request.total_num_clients
     share = plan.num_participants / clients
     lines = [
-        f"{plan.num_participants:,} participants ({share:.2%} of {clients:,} clients).",
-        plan.guarantee,
+        f"{plan.size_in_words} ({share:.2%} of {clients:,} client{'' if clients == 1 else 's'}).",
+        in_flags(plan.guarantee),
         f"Bound: {plan.sized.title}. {plan.source}.",
         "It supposes that",
-        *(f"  - {assumption}" for assumption in plan.assumptions),
+        *(f"  - {in_flags(assumption)}" for assumption in plan.assumptions),
     ]
     if plan.num_invited > plan.num_participants:
         lines.insert(1, f"Invite {plan.num_invited:,}, so that enough answer.")
@@ -194,7 +232,7 @@ def _table(plan: DeviationPlan) -> Table:
     table.add_column("")
     for sized in plan.sizes:
         count = "–" if sized.num_participants is None else f"{sized.num_participants:,}"
-        remark = f"needs {', '.join(sized.lacks)}" if sized.lacks else ""
+        remark = in_flags(f"needs {', '.join(sized.lacks)}") if sized.lacks else ""
         if sized.bound.name == "paper":
             remark = "as printed: one direction only"
         if sized is plan.sized:

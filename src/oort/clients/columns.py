@@ -17,6 +17,7 @@ ONLINE: Final = 2  #: may be picked
 TRIED: Final = 4  #: selected or heard of at least once
 EXPLORED: Final = 8  #: has a utility
 REMOVED: Final = 16  #: selected more often than ``max_participations``
+TIMED: Final = 32  #: a report told of the duration
 
 READY: Final = PRESENT | ONLINE
 
@@ -49,7 +50,7 @@ class Column:
 
 
 SCHEMA: Final = (
-    Column("flags", "u1", "bits", "present, online, tried, explored, removed", READY),
+    Column("flags", "u1", "bits", "present, online, tried, explored, removed, timed", READY),
     Column("utility", "f4", "as reported", "the newest utility, 0 until there is one", 0.0),
     Column(
         "duration_s",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +36,7 @@ def numbers(given: Any, count: int, name: str) -> Given:
         if array.dtype.kind in "iuf":
             values = _one_each(array, count, name).astype(np.float64)
             return Given(values, np.ones(count, np.bool_), np.zeros(count, np.bool_))
-    single = np.ndim(given) == 0 or isinstance(given, str | bytes | Mapping)
-    items = [given] * count if single else list(given)
+    items = [given] * count if is_one(given) else listed(given)
     if len(items) != count:
         _wrong_length(name, count, len(items))
     values = np.full(count, np.nan)
@@ -50,6 +49,34 @@ def numbers(given: Any, count: int, name: str) -> Given:
             broken[place] = True
     there = np.fromiter((item is not None for item in items), np.bool_, count)
     return Given(values, there, broken)
+
+
+def is_one(given: Any) -> bool:
+    """Whether this is one value for all clients, not a collection with one for each.
+
+    >>> is_one(3.0), is_one("failed"), is_one([3.0])
+    (True, True, False)
+    """
+    if isinstance(given, str | bytes | Mapping) or getattr(given, "ndim", 1) == 0:
+        return True
+    return not isinstance(given, Iterable)
+
+
+def listed(given: Any) -> Any:
+    """Something to count and to index by place: a collection may be a generator or a Series.
+
+    >>> listed(value for value in (1.0, None))
+    [1.0, None]
+    """
+    if is_one(given) or isinstance(given, list | np.ndarray):
+        return given
+    unpacked = given.to_pylist() if hasattr(given, "to_pylist") else given
+    return [None if _is_null(item) else item for item in unpacked]
+
+
+def _is_null(item: Any) -> bool:
+    """Whether this is how pandas writes a missing value."""
+    return type(item).__name__ == "NAType"
 
 
 def _number(item: Any) -> float | None:

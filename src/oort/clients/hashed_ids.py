@@ -17,12 +17,14 @@ import numpy.typing as npt
 
 from oort.clients import hashing
 from oort.clients.id_columns import GONE, INT, TEXT, Bytes, IdColumn, Numbers, id_at
+from oort.errors import DamagedFileError
 from oort.types import ClientId, Mask, Rows
 
 _EMPTY: Final = -1
 _DELETED: Final = -2
 _LOAD: Final = 0.75
 _CHUNK: Final = 1 << 18
+_LETTERS: Final = 1 << 22
 
 
 class HashedIds:
@@ -36,7 +38,6 @@ class HashedIds:
         self._count = 0
         self._first: int | None = 0  #: row i has id first + i; ``None``: it does not
         self._slots: npt.NDArray[np.int32] | None = None
-        self._room = 0  #: how many ids are known to come
 
     def __len__(self) -> int:
         return self._count
@@ -111,7 +112,7 @@ class HashedIds:
         """The index over all ids of a column, row by row; those of kind ``GONE`` stay empty.
 
         Raises:
-            ValueError: An id stands in two rows.
+            DamagedFileError: An id stands in two rows.
         """
         index = cls()
         index._store(ids, ids.key)
@@ -122,8 +123,8 @@ class HashedIds:
         index._first = None
         present = np.flatnonzero(ids.kind != GONE)
         if ids.has_equal_keys and not np.array_equal(index.find(ids)[present], present):
-            message = "an id stands in two rows"
-            raise ValueError(message)
+            message = "the saved ids are damaged: an id stands in two rows"
+            raise DamagedFileError(message)
         return index
 
     # Consecutive integers
@@ -152,17 +153,12 @@ class HashedIds:
         )
         return steps and start + len(ids) <= 2**63
 
-    def reserve(self, count: int) -> None:
-        """Make room for so many ids at once."""
-        self._room = count
-
     # The table
 
     def _store(self, ids: IdColumn, keys: Numbers) -> None:
         before, count = self._count, self._count + len(ids)
-        room = max(count, self._room)
-        self._kind = _grown(self._kind, before, room)
-        self._number = _grown(self._number, before, room)
+        self._kind = _grown(self._kind, before, count)
+        self._number = _grown(self._number, before, count)
         self._kind[before:count] = ids.kind
         self._number[before:count] = keys
         used = self._used_text()
@@ -177,7 +173,7 @@ class HashedIds:
     def _build(self) -> None:
         """Make the slots anew, with room to grow."""
         self._slots = None
-        expected = max(64, self._room, int(1.1 * self._count))
+        expected = max(64, int(1.1 * self._count))
         self._slots = np.full(int(expected / _LOAD), _EMPTY, np.int32)
         self._insert(np.flatnonzero(self._kind[: self._count] != GONE))
 
@@ -209,11 +205,20 @@ class HashedIds:
             same &= self._number[rows] == keys[waiting]
             same &= self._kind[rows] == kinds[waiting]
             if ids.is_text:
-                same[same] = self._same_text(rows[same], ids, places[waiting[same]])
+                same[same] = self._same_texts(rows[same], ids, places[waiting[same]])
             found[waiting[same]] = rows[same]
             on = ~same & (content != _EMPTY)
             waiting, at = waiting[on], _next(at[on], slots.size)
         return found
+
+    def _same_texts(self, rows: Rows, ids: IdColumn, places: Rows) -> Mask:
+        """The same in parts of a few million letters."""
+        ends = np.cumsum(ids.length[places])
+        cuts = np.searchsorted(
+            ends, np.arange(_LETTERS, int(ends[-1]) if ends.size else 0, _LETTERS)
+        )
+        parts = np.split(np.arange(places.size), np.unique(cuts))
+        return np.concatenate([self._same_text(rows[p], ids, places[p]) for p in parts])
 
     def _same_text(self, rows: Rows, ids: IdColumn, places: Rows) -> Mask:
         """Whether the texts of rows and of ids are the same, byte by byte."""

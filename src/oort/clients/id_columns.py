@@ -96,7 +96,7 @@ def checked_id(value: object) -> ClientId:
     if type(value) is str or (type(value) is int and LOWEST <= value <= HIGHEST):
         return value
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)  # not str(value): an enum of strings prints as its name
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if whole and LOWEST <= int(value) <= HIGHEST:  # type: ignore[call-overload]
         return int(value)  # type: ignore[call-overload, no-any-return]

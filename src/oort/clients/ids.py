@@ -6,18 +6,20 @@ index in flat arrays takes over, which holds millions in little memory and takes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from oort.clients.hashed_ids import HashedIds
-from oort.clients.id_columns import GONE, IdColumn, id_at, id_column, id_list
+from oort.clients.id_columns import GONE, TEXT, IdColumn, id_at, id_column, id_list
+from oort.errors import DamagedFileError
+from oort.savefile import column
 from oort.types import ClientId, Mask, Rows
 
 _FEW: Final = 32_768
-_PART: Final = 1 << 22
 
 
 class ClientIds:
@@ -47,14 +49,32 @@ class ClientIds:
         Raises:
             InvalidClientIdError: One of them is no id; no row is given out.
         """
-        if self._few is not None:
-            if len(self) + _length(ids) <= _FEW:
-                return self._few.add(id_list(ids))
-            column = id_column(ids)
-            self._many = HashedIds.from_column(self._few.column())
-            self._few = None
-            return self._add_column(column)
-        return self._add_column(id_column(ids))
+        rows, new = self.place(ids)
+        if new is not None:
+            self.append(new)
+        return rows
+
+    def place(self, ids: Any) -> tuple[Rows, IdColumn | None]:
+        """The row that each id has or would be given, and the new ids in the order of their rows.
+
+        No row is given out: that is what :meth:`append` does with the new ids.
+
+        Raises:
+            InvalidClientIdError: One of them is no id.
+        """
+        if self._few is not None and len(self) + _length(ids) <= _FEW:
+            return self._few.place(id_list(ids))
+        column = id_column(ids)
+        self._take_many()
+        return self._place_column(column)
+
+    def append(self, new: IdColumn) -> None:
+        """Give the next rows to ids that are distinct and have none."""
+        if self._few is not None and len(self) + len(new) <= _FEW:
+            self._few.append(_plain(new))
+        else:
+            self._take_many()
+            self._many.append(new)
 
     def of(self, rows: Rows) -> list[ClientId]:
         """The ids of rows that were not forgotten."""
@@ -76,64 +96,54 @@ class ClientIds:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything, as arrays for a file: kind, number and text of each row's id."""
-        column = self._many.column() if self._few is None else self._few.column()
-        return {
-            "id_kind": column.kind,
-            "id_number": column.number,
-            "id_length": column.length.astype(np.uint32),
-            "id_text": column.text,
-        }
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], dict[str, npt.NDArray[Any]]]:
+        """What gives the arrays for a file as of now, later: ids may join meanwhile, not go."""
+        if self._few is None:
+            many = copy(self._many)
+            return lambda: _arrays(many.column())
+        column = self._few.column()
+        return lambda: _arrays(column)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> ClientIds:
         """The ids that ``to_arrays`` gave.
 
         Raises:
-            ValueError: The arrays do not fit together, or an id stands in two rows.
+            DamagedFileError: The arrays are not such as ``to_arrays`` gives.
         """
-        kind, number = arrays["id_kind"], arrays["id_number"]
-        length = arrays["id_length"].astype(np.int64)
-        if length.size == 0:
-            length = np.zeros(kind.size, np.int64)
-        text = arrays["id_text"]
-        if not kind.size == number.size == length.size or int(length.sum()) != text.size:
-            message = "the columns of the ids have different lengths"
-            raise ValueError(message)
-        ids = cls()
-        column = IdColumn(kind, number, length, text)
-        if len(column) > _FEW:
-            ids._few, ids._many = None, HashedIds.from_column(column)
+        kind = column(arrays, "id_kind", np.uint8)
+        number = column(arrays, "id_number", np.uint64, kind.size)
+        length = column(arrays, "id_length", np.uint32, kind.size).astype(np.int64)
+        text = column(arrays, "id_text", np.uint8, int(length.sum()))
+        if kind.max(initial=0) > TEXT:
+            message = f"the saved ids are damaged: kind {kind.max()} is none"
+            raise DamagedFileError(message)
+        ids, saved = cls(), IdColumn(kind, number, length, text)
+        if len(saved) > _FEW:
+            ids._few, ids._many = None, HashedIds.from_column(saved)
         else:
-            ids._few = _FewIds.from_column(column)
+            ids._few = _FewIds.from_column(saved)
         return ids
 
-    def _add_column(self, ids: IdColumn) -> Rows:
-        """Add a column, in parts where it holds integers alone, so that little is held twice."""
-        before = len(self._many)
-        if self._many.continues_with(ids):
-            self._many.append(ids)
-            return np.arange(before, before + len(ids))
-        if ids.is_text or len(ids) <= _PART:
-            return self._add_part(ids)
-        self._many.reserve(before + len(ids))
-        rows = np.empty(len(ids), np.int64)
-        for start in range(0, len(ids), _PART):
-            part = slice(start, start + _PART)
-            rows[part] = self._add_part(
-                IdColumn(ids.kind[part], ids.number[part], ids.length[part], ids.text)
-            )
-        return rows
+    def _take_many(self) -> None:
+        """Leave the dict for flat arrays."""
+        if self._few is not None:
+            self._many = HashedIds.from_column(self._few.column())
+            self._few = None
 
-    def _add_part(self, ids: IdColumn) -> Rows:
+    def _place_column(self, ids: IdColumn) -> tuple[Rows, IdColumn | None]:
+        before = len(self._many)
+        if len(ids) and self._many.continues_with(ids):
+            return np.arange(before, before + len(ids)), ids
         rows = self._many.find(ids)
         unknown = np.flatnonzero(rows < 0)
         if unknown.size == 0:
-            return rows
+            return rows, None
         new, first_of = _distinct(ids.take(unknown))
-        before = len(self._many)
-        self._many.append(new)
         rows[unknown] = before + first_of
-        return rows
+        return rows, new
 
 
 class _FewIds:
@@ -147,13 +157,20 @@ class _FewIds:
         row_of = self.row_of
         return np.fromiter((row_of.get(i, -1) for i in ids), np.int64, len(ids))
 
-    def add(self, ids: list[ClientId]) -> Rows:
-        row_of, id_of = self.row_of, self.id_of
-        for client_id in ids:
-            if client_id not in row_of:
-                row_of[client_id] = len(id_of)
-                id_of.append(client_id)
-        return self.find(ids)
+    def place(self, ids: list[ClientId]) -> tuple[Rows, IdColumn | None]:
+        rows = self.find(ids)
+        unknown = np.flatnonzero(rows < 0).tolist()
+        if not unknown:
+            return rows, None
+        new: dict[ClientId, int] = {}
+        for place in unknown:
+            rows[place] = len(self.id_of) + new.setdefault(ids[place], len(new))
+        return rows, id_column(list(new))
+
+    def append(self, ids: list[ClientId]) -> None:
+        start = len(self.id_of)
+        self.id_of.extend(ids)
+        self.row_of.update(zip(ids, range(start, start + len(ids)), strict=True))
 
     def of(self, rows: Rows) -> list[ClientId]:
         found = [self.id_of[row] for row in rows.tolist()]
@@ -185,10 +202,19 @@ class _FewIds:
             client_id = id_at(kind, number, text[start : start + length]) if kind != GONE else None
             start += length
             if client_id is not None and ids.row_of.setdefault(client_id, row) != row:
-                message = f"the id {client_id!r:.80} stands in two rows"
-                raise ValueError(message)
+                message = f"the saved ids are damaged: {client_id!r:.80} stands in two rows"
+                raise DamagedFileError(message)
             ids.id_of.append(client_id)
         return ids
+
+
+def _arrays(column: IdColumn) -> dict[str, npt.NDArray[Any]]:
+    return {
+        "id_kind": column.kind,
+        "id_number": column.number,
+        "id_length": column.length.astype(np.uint32),
+        "id_text": column.text,
+    }
 
 
 def _length(ids: Any) -> int:

@@ -6,18 +6,21 @@ Wherever clients are named, they may be named by ids, by a boolean mask over row
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from oort.clients.columns import EXPLORED, PRESENT, stored
-from oort.clients.given import Given, numbers
-from oort.clients.id_columns import id_list
+from oort.clients.changes import Hinted, Joined, Returned, RosterChange
+from oort.clients.columns import PRESENT, stored
+from oort.clients.given import Given, is_one, listed, numbers
+from oort.clients.id_columns import id_list, plain_items
 from oort.clients.table import ClientTable
 from oort.errors import InvalidArgumentError, UnknownClientError
-from oort.types import Among, Mask, RowNumbers, Rows
+from oort.types import Among, ClientId, Mask, RowNumbers, Rows
 
 _LARGEST_COUNT: Final = 2**32 - 1
 _PART: Final = 1 << 20
@@ -29,7 +32,7 @@ def rows_of(table: ClientTable, clients: Among) -> Rows:
     Raises:
         InvalidArgumentError: An id is none, or a mask or a row number does not fit.
     """
-    rows = _rows_given(table, clients)
+    rows = rows_given(table, clients)
     if rows is None:
         rows = table.ids.find(clients)
         rows = rows[rows >= 0]
@@ -42,77 +45,106 @@ def known_rows(table: ClientTable, clients: Among) -> Rows:
     Raises:
         UnknownClientError: One of them was never seen.
     """
-    rows = _rows_given(table, clients)
+    rows = rows_given(table, clients)
     if rows is not None:
         return rows
-    rows = table.ids.find(clients)
+    ids: Any = clients if hasattr(clients, "__len__") else plain_items(clients)
+    rows = table.ids.find(ids)
     if (rows < 0).any():
-        unknown = id_list(clients)[int(np.argmin(rows))]
+        unknown = id_list(ids)[int(np.argmin(rows))]
         message = f"client {unknown!r:.80} is not known"
         raise UnknownClientError(message)
     return rows
 
 
-def joined_rows(table: ClientTable, clients: Among) -> Rows:
-    """The rows of these clients; unknown ones join, removed ones come back."""
-    rows = _rows_given(table, clients)
+def joining(
+    table: ClientTable, clients: Among, *, bring_back: bool = True
+) -> tuple[Rows, list[RosterChange]]:
+    """The rows of these clients, once unknown ones have joined and removed ones come back.
+
+    Removed ones stay away unless they are to come back. Nothing has changed yet: the changes say
+    what it takes.
+    """
+    rows = rows_given(table, clients)
+    new = None
     if rows is None:
-        rows = table.add(clients)
-    table.bring_back(rows)
-    return rows
+        rows, new = table.ids.place(clients)
+    changes: list[RosterChange] = [] if new is None else [Joined(new)]
+    known = rows if new is None else rows[rows < table.num_rows]
+    gone = known[(table.flags[known] & PRESENT) == 0]
+    if bring_back and gone.size:
+        changes.append(Returned(np.unique(gone)))
+    return rows, changes
 
 
-def mask_of(table: ClientTable, clients: Among, *, join: bool) -> Mask:
-    """The mask over rows that these clients stand for."""
+def mask_of(table: ClientTable, clients: Among) -> Mask:
+    """The mask over rows that these clients stand for, passing over ids that are unknown."""
     if isinstance(clients, np.ndarray) and clients.dtype == np.bool_:
         return _checked_mask(table, clients)
-    rows = joined_rows(table, clients) if join else rows_of(table, clients)
     mask = np.zeros(table.num_rows, np.bool_)
-    mask[rows] = True
+    mask[rows_of(table, clients)] = True
     return mask
 
 
-def register(
+def registration(
     table: ClientTable, clients: Among, num_samples: Any = None, expected_duration_s: Any = None
-) -> Rows:
+) -> tuple[Rows, Iterator[RosterChange]]:
     """Make clients known, or bring them back, with what their devices are expected to do.
 
-    Hints stand until a report says better. ``None`` and NaN are unknown durations.
+    Gives their rows, and the changes that it takes. Hints stand until a report says better.
+    ``None`` and NaN are unknown durations.
 
     Raises:
-        InvalidArgumentError: An id or a hint is wrong; nothing is registered.
+        InvalidArgumentError: An id or a hint is wrong.
     """
-    named = _rows_given(table, clients)
-    ids: Any = clients if hasattr(clients, "__len__") else list(clients)
-    count = len(ids) if named is None else named.size
-    samples = _Hint("num_samples", num_samples, count, highest=_LARGEST_COUNT)
-    duration = _Hint("expected_duration_s", expected_duration_s, count)
+    sized = hasattr(clients, "__len__") and getattr(clients, "ndim", 1) != 0
+    ids: Any = clients if sized else plain_items(clients)
+    rows, changes = joining(table, ids)
+    samples = _Hint("num_samples", listed(num_samples), rows.size, highest=_LARGEST_COUNT)
+    duration = _Hint("expected_duration_s", listed(expected_duration_s), rows.size)
     for hint in (samples, duration):
-        hint.check(ids if named is None else named)
-    rows = table.add(ids) if named is None else named
-    table.bring_back(rows)
-    for part in _parts(count):
-        _take_hints(table, rows[part], samples.given(part), duration.given(part))
-    return rows
+        hint.check(lambda: table.ids.of(rows) if _by_row(ids) else id_list(ids))
+    return rows, chain(changes, _hinted(rows, samples, duration))
 
 
-def _take_hints(
-    table: ClientTable, rows: Rows, samples: Given | None, duration: Given | None
-) -> None:
-    """Note hints of clients that no report has told of yet."""
-    unheard = (table.flags[rows] & EXPLORED) == 0
-    if samples is not None:
-        take = samples.there & unheard
-        table.num_samples[rows[take]] = samples.values[take].astype(np.uint32)
-    if duration is not None:
-        take = duration.there & unheard
-        with table.changing(_distinct(rows[take])):
-            table.duration_s[rows[take]] = stored(duration.values[take])
+def _hinted(rows: Rows, samples: _Hint, duration: _Hint) -> Iterator[RosterChange]:
+    """The hints, in parts: made when they are asked for."""
+    for part in _parts(rows.size):
+        given = samples.given(part)
+        if given is not None and given.there.any():
+            there = given.there
+            yield Hinted("num_samples", rows[part][there], given.values[there].astype(np.uint32))
+        given = duration.given(part)
+        if given is not None and given.there.any():
+            there = given.there
+            yield Hinted("duration_s", rows[part][there], stored(given.values[there]))
 
 
 def present_rows(table: ClientTable) -> Rows:
     """Everyone who is registered and not removed."""
     return table.rows_with(PRESENT, PRESENT)
+
+
+def rows_reported(table: ClientTable, clients: Among) -> Rows | None:
+    """The rows of reporters named by row numbers or by a mask, forgotten ones among them.
+
+    Raises:
+        InvalidArgumentError: The mask or a row number does not fit.
+    """
+    if isinstance(clients, RowNumbers):
+        return _rows_inside(table, clients)
+    if isinstance(clients, np.ndarray) and clients.dtype == np.bool_:
+        return np.flatnonzero(_checked_mask(table, clients))
+    return None
+
+
+def _rows_inside(table: ClientTable, rows: RowNumbers) -> Rows:
+    plain: Rows = np.asarray(rows)
+    outside = (plain < 0) | (plain >= table.num_rows)
+    if outside.any():
+        message = f"a row must be from 0 to {table.num_rows - 1}; got {plain[outside][0]}"
+        raise InvalidArgumentError(message)
+    return plain
 
 
 def checked_rows(table: ClientTable, rows: RowNumbers) -> Rows:
@@ -121,11 +153,7 @@ def checked_rows(table: ClientTable, rows: RowNumbers) -> Rows:
     Raises:
         InvalidArgumentError: One is out of range, or of a client that was forgotten.
     """
-    plain: Rows = np.asarray(rows)
-    outside = (plain < 0) | (plain >= table.num_rows)
-    if outside.any():
-        message = f"a row must be from 0 to {table.num_rows - 1}; got {plain[outside][0]}"
-        raise InvalidArgumentError(message)
+    plain = _rows_inside(table, rows)
     erased = table.ids.is_forgotten(plain)
     if erased.any():
         message = f"a row must be of a client that was not forgotten; got {plain[erased][0]}"
@@ -133,8 +161,17 @@ def checked_rows(table: ClientTable, rows: RowNumbers) -> Rows:
     return plain
 
 
-def _rows_given(table: ClientTable, clients: Among) -> Rows | None:
-    """The rows, where clients are named by row numbers or by a mask."""
+def _by_row(clients: Among) -> bool:
+    is_mask = isinstance(clients, np.ndarray) and clients.dtype == np.bool_
+    return isinstance(clients, RowNumbers) or is_mask
+
+
+def rows_given(table: ClientTable, clients: Among) -> Rows | None:
+    """The rows, where clients are named by row numbers or by a mask; nothing where by ids.
+
+    Raises:
+        InvalidArgumentError: The mask or a row number does not fit.
+    """
     if isinstance(clients, RowNumbers):
         return checked_rows(table, clients)
     if isinstance(clients, np.ndarray) and clients.dtype == np.bool_:
@@ -160,15 +197,16 @@ class _Hint:
     count: int
     highest: float = np.inf
 
-    def check(self, ids: Any) -> None:
+    def check(self, ids: Callable[[], Sequence[ClientId]]) -> None:
         """Raise unless every hint is missing or a number that makes sense."""
         for part in _parts(self.count):
             hint = self._read(part)
-            bad = (
-                None if hint is None else hint.broken | ~(np.isnan(hint.values) | self._good(hint))
-            )
-            if bad is not None and bad.any():
-                self._refuse(ids, part.start + int(np.argmax(bad)))
+            if hint is None:
+                return
+            bad = hint.broken | ~(np.isnan(hint.values) | self._good(hint))
+            if bad.any():
+                place = part.start + int(np.argmax(bad))
+                self._refuse(ids()[place], place)
 
     def given(self, part: slice) -> Given | None:
         """The hints of some clients; NaN is none."""
@@ -180,7 +218,7 @@ class _Hint:
     def _read(self, part: slice) -> Given | None:
         if self.column is None:
             return None
-        one_for_all = np.ndim(self.column) == 0
+        one_for_all = is_one(self.column)
         values = self.column if one_for_all else self.column[part]
         if not one_for_all and len(self.column) != self.count:
             values = self.column
@@ -193,25 +231,14 @@ class _Hint:
             good = (values >= 0) & (values < np.inf) & (values <= self.highest)
             return np.asarray(good if self.highest == np.inf else good & (values % 1 == 0))
 
-    def _refuse(self, ids: Any, place: int) -> None:
+    def _refuse(self, client: ClientId, place: int) -> None:
         whole = self.highest < np.inf
         must_be = "a whole number, 0 or more" if whole else "a finite number of seconds, 0 or more"
-        got = self.column if np.ndim(self.column) == 0 else self.column[place]
+        got = self.column if is_one(self.column) else self.column[place]
         plain = got.item() if isinstance(got, np.generic) else got
-        message = (
-            f"client {_id_at(ids, place)!r:.80}: {self.name} must be {must_be}; got {plain!r:.80}"
-        )
+        message = f"client {client!r:.80}: {self.name} must be {must_be}; got {plain!r:.80}"
         raise InvalidArgumentError(message)
-
-
-def _id_at(ids: Any, place: int) -> Any:
-    return id_list(ids)[place]
 
 
 def _parts(count: int) -> list[slice]:
     return [slice(i, min(i + _PART, count)) for i in range(0, count, _PART)]
-
-
-def _distinct(rows: Rows) -> Rows:
-    """Rows without repeats; most often there are none."""
-    return rows if bool((np.diff(rows) > 0).all()) else np.unique(rows)

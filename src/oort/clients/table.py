@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from oort import savefile
 from oort.clients.columns import (
     EXPLORED,
     MAX_PARTICIPATIONS_STORED,
@@ -20,12 +21,16 @@ from oort.clients.columns import (
     TRIED,
     Column,
 )
+from oort.clients.id_columns import IdColumn
 from oort.clients.ids import ClientIds
-from oort.clients.statistics import EXACT_ROWS, Histogram
+from oort.clients.statistics import EXACT_ROWS, Histogram, rounded_up
+from oort.errors import DamagedFileError
 from oort.kernels.arrays import lower_quantile
 from oort.types import Among, ClientColumns, Mask, Rows
 
 _FIRST_CAPACITY: Final = 64
+_LOWEST_LIMIT: Final = 20
+_TIMES_THE_MEAN: Final = 2.0
 _GROWTH: Final = 1.25
 _CHUNK: Final = 1 << 20
 
@@ -50,13 +55,18 @@ class ClientTable:
     num_samples: npt.NDArray[np.uint32]
     sketch: Single
 
-    def __init__(self, *, sketch_width: int = 0, max_participations: int | None = None) -> None:
+    def __init__(
+        self, *, sketch_width: int = 0, max_participations: int | str | None = None
+    ) -> None:
         self.ids = ClientIds()
         self.sketch_width = sketch_width
         self.num_present = 0
         self.on_change: Callable[[Rows], None] | None = None  #: told of rows that changed
-        limit = MAX_PARTICIPATIONS_STORED if max_participations is None else max_participations
-        self._limit = limit
+        self._limit_follows = max_participations == "auto"
+        self._limit = MAX_PARTICIPATIONS_STORED
+        if isinstance(max_participations, int):
+            self._limit = max_participations
+        self._total_participations = 0  #: of present clients
         self._full: dict[str, npt.NDArray[Any]] = {}
         self._statistics: Statistics | None = None
         for column in (*SCHEMA, SKETCH):
@@ -77,9 +87,15 @@ class ClientTable:
 
     def add(self, client_ids: Among) -> Rows:
         """The row of each client; unknown ones join, online and untried."""
-        rows = self.ids.add(client_ids)
-        self._grow(len(self.ids))
+        rows, new = self.ids.place(client_ids)
+        if new is not None:
+            self.join(new)
         return rows
+
+    def join(self, new: IdColumn) -> None:
+        """Give the next rows to clients that have none."""
+        self.ids.append(new)
+        self._grow(len(self.ids))
 
     @contextmanager
     def changing(self, rows: Rows) -> Iterator[None]:
@@ -101,6 +117,7 @@ class ClientTable:
         if gone.size:
             with self.changing(gone):
                 self.num_present += gone.size
+                self._total_participations += _sum(self.participations[gone])
                 self.flags[gone] |= PRESENT
 
     def remove(self, rows: Rows) -> int:
@@ -109,6 +126,7 @@ class ClientTable:
         with self.changing(there):
             self.flags[there] &= np.uint8(255 - PRESENT)
         self.num_present -= there.size
+        self._total_participations -= _sum(self.participations[there])
         return there.size
 
     def forget(self, rows: Rows) -> int:
@@ -137,22 +155,46 @@ class ClientTable:
 
     def count_participations(self, rows: Rows, change: int) -> None:
         """Add to the participations of rows (inside ``changing``); the flags follow."""
-        counts = self.participations[rows].astype(np.int64) + change
-        counts = np.maximum(np.minimum(counts, MAX_PARTICIPATIONS_STORED), 0)
+        before = self.participations[rows].astype(np.int64)
+        counts = np.maximum(np.minimum(before + change, MAX_PARTICIPATIONS_STORED), 0)
+        present = (self.flags[rows] & PRESENT) != 0
+        self._total_participations += int((counts - before)[present].sum())
         self.participations[rows] = counts
         flags = self.flags[rows] & np.uint8(255 - TRIED - REMOVED)
         flags[(counts > 0) | ((flags & EXPLORED) != 0)] |= TRIED
         flags[counts > self._limit] |= REMOVED
         self.flags[rows] = flags
 
+    def refresh_limit(self) -> None:
+        """Let the limit on participations follow their mean, where it is to.
+
+        Twice the mean, and at least 20: whoever took part more often is marked as removed, and
+        whoever no longer did is not. The marks follow from the columns alone.
+        """
+        if not self._limit_follows or not self.num_present:
+            return
+        mean = self._total_participations / self.num_present
+        limit = max(_LOWEST_LIMIT, int(_TIMES_THE_MEAN * mean))
+        if limit == self._limit:
+            return
+        self._limit = limit
+        removed = (self.flags & REMOVED) != 0
+        changed = np.flatnonzero(removed != (self.participations > limit))
+        self.flags[changed] ^= REMOVED
+        if changed.size and self.on_change is not None:
+            self.on_change(changed)
+
     def view(self, rows: Rows, round_number: int) -> ClientColumns:
-        """Copies of the columns of some rows, for utility and fairness functions."""
+        """Copies of the columns of some rows, for utility and fairness functions.
+
+        Counts are signed there, so that a difference of two or a minus sign means what it says.
+        """
         return ClientColumns(
-            num_samples=self.num_samples[rows],
+            num_samples=self.num_samples[rows].astype(np.int64),
             utility=self.utility[rows],
             duration_s=self.duration_s[rows],
-            last_round=self.last_round[rows],
-            participations=self.participations[rows],
+            last_round=self.last_round[rows].astype(np.int64),
+            participations=self.participations[rows].astype(np.int64),
             sketch=self.sketch[rows] if self.sketch_width else None,
             round_number=round_number,
         )
@@ -161,10 +203,13 @@ class ClientTable:
         """Rows whose flags, where ``care`` has a bit, equal ``wanted``."""
         return np.flatnonzero((self.flags & np.uint8(care)) == wanted)
 
+    def column_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns themselves, no copies."""
+        return {c.name: self._full[c.name][: self.num_rows] for c in self._columns()}
+
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything, as arrays for a file."""
-        arrays = {c.name: self._full[c.name][: self.num_rows] for c in self._columns()}
-        return {**arrays, **self.ids.to_arrays()}
+        return {**self.column_arrays(), **self.ids.to_arrays()}
 
     @classmethod
     def from_arrays(
@@ -172,21 +217,37 @@ class ClientTable:
         arrays: Mapping[str, npt.NDArray[Any]],
         *,
         sketch_width: int,
-        max_participations: int | None,
+        max_participations: int | str | None,
     ) -> ClientTable:
-        """The table that ``to_arrays`` gave; takes the arrays over where their types fit."""
+        """The table that ``to_arrays`` gave; takes the arrays over.
+
+        Raises:
+            DamagedFileError: The arrays are not such as ``to_arrays`` gives.
+        """
         table = cls(sketch_width=sketch_width, max_participations=max_participations)
         table.ids = ClientIds.from_arrays(arrays)
         for column in table._columns():
             shape = table._shape(column, len(table.ids))
-            array = np.ascontiguousarray(arrays[column.name], column.dtype)
-            if array.shape != shape:
-                message = f"column '{column.name}' has shape {array.shape}, not {shape}"
-                raise ValueError(message)
-            table._full[column.name] = array
+            table._full[column.name] = savefile.column(arrays, column.name, column.dtype, shape)
         table._expose(len(table.ids))
-        table.num_present = int(np.count_nonzero(table.flags & PRESENT))
+        table._require_possible()
+        present = (table.flags & PRESENT) != 0
+        table.num_present = int(np.count_nonzero(present))
+        table._total_participations = _sum(table.participations[present])
         return table
+
+    def _require_possible(self) -> None:
+        """Refuse columns from a file that no table of ours can have had."""
+        gone = self.ids.is_forgotten(np.arange(self.num_rows))
+        known_s = _known(self.duration_s)
+        for holds, what in (
+            (not (self.flags[gone] & PRESENT).any(), "a present client without an id"),
+            ((np.isfinite(self.utility) & ~np.signbit(self.utility)).all(), "a utility"),
+            ((np.isfinite(known_s) & ~np.signbit(known_s)).all(), "a duration"),
+        ):
+            if not holds:
+                message = f"the saved columns are damaged: {what} is impossible"
+                raise DamagedFileError(message)
 
     def _columns(self) -> tuple[Column, ...]:
         return (*SCHEMA, SKETCH) if self.sketch_width else SCHEMA
@@ -243,12 +304,20 @@ class Statistics:
             return self._num_untried
         return int(np.count_nonzero(self._is_untried()))
 
+    @property
+    def num_explored(self) -> int:
+        """Present clients that have a utility."""
+        if self.incremental:
+            return self._utility.count
+        return int(np.count_nonzero(self._is_explored()))
+
     def utility_range(self, level: float) -> tuple[float, float]:
         """The lowest utility of the explored, and a quantile of it; zeros if there are none."""
         if self.incremental:
             if not self._utility.count:
                 return 0.0, 0.0
-            return self._utility.lowest(), self._utility.quantile(level)
+            low, cap = self._utility.lowest(), self._utility.quantile(level)
+            return (cap, cap) if rounded_up(low) == cap else (low, cap)
         values = self._table.utility[self._is_explored()]
         return (float(values.min()), lower_quantile(values, level)) if values.size else (0.0, 0.0)
 
@@ -288,6 +357,10 @@ class Statistics:
 
     def _is_untried(self) -> Mask:
         return np.asarray((self._table.flags & _UNTRIED_CARE) == PRESENT)
+
+
+def _sum(counts: npt.NDArray[np.uint16]) -> int:
+    return int(counts.sum(dtype=np.int64))
 
 
 def _known(values: Single) -> Single:

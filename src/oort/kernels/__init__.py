@@ -56,4 +56,5 @@ def as_bytes(allowed: Mask | None) -> npt.NDArray[np.uint8]:
     """The mask as bytes, empty for everyone: compiled code takes one type only."""
     if allowed is None:
         return np.empty(0, np.uint8)
-    return np.ascontiguousarray(allowed).view(np.uint8)
+    plain = np.ascontiguousarray(allowed)
+    return (plain if plain.flags.writeable else plain.copy()).view(np.uint8)

@@ -1,6 +1,7 @@
 """Pictures, drawn with matplotlib (extra ``plots``).
 
-rounds     round duration and utility, strategy beside strategy
-plans      test plans: who takes how long, and how planners compare
-testing    participants that a deviation target takes, and what draws of that size do
+histories    runs of the simulator: accuracy over time, durations, participation, worst decile
+page         an HTML page about runs that opens offline
+plans        test plans: who takes how long, and how planners compare
+testing      participants that a deviation target takes, and what draws of that size do
 """

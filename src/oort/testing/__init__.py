@@ -14,11 +14,11 @@ A request for a representative subset flows through these modules in this order:
     estimate     the results                     -> the population's metric, overall and per slice
     adaptive     batch after batch               -> the same, stopping when it is precise enough
 
+    selector     keeps who is known, and is the only one that knows this order
+
 A request for samples of categories has a package of its own:
 
     category     who holds what, how fast        -> a plan, proven to be near the best
-
-`selector` is the only module that keeps state and the only one that knows this order.
 """
 
 from oort.testing.adaptive import AdaptivePlan

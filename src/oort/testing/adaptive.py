@@ -9,14 +9,17 @@ at once, so it may be looked at, and acted on, at any time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import islice
 from threading import RLock
 from typing import Any
 
 from oort.errors import InvalidArgumentError, InvalidFeedbackError
+from oort.randomness import generator_for
 from oort.testing.arguments import refuse, whole
 from oort.testing.estimate import Design, Estimate, estimate
-from oort.testing.results import AnyResult, Results
+from oort.testing.results import AnyResult, Results, result_items
+from oort.testing.roster import reach_notes
 from oort.types import ClientId
 
 
@@ -58,12 +61,19 @@ class AdaptivePlan:
         self._within: dict[str | None, tuple[float, float]] = {}
         self._estimate: Estimate | None = None
         self._exhausted = False
+        self._reachable = design.num_clients if candidates is None else len(list(candidates()))
         self._lock = RLock()
 
     @property
     def estimate(self) -> Estimate | None:
         """The value and its interval so far, valid at any time; none before the first results."""
         return self._estimate
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the draw could not do."""
+        reachable = min(self._reachable, len(self._asked)) if self._exhausted else self._reachable
+        return reach_notes(reachable, self._design.num_clients)
 
     @property
     def num_results(self) -> int:
@@ -113,25 +123,29 @@ class AdaptivePlan:
     def add(self, results: Results) -> Estimate:
         """Take in what a batch reported; returns the estimate so far.
 
-        A client's first answer counts; whoever does not answer may do so with a later batch.
+        A client's first answer counts; whoever does not answer may do so with a later batch, and
+        then counts where it was asked, so that being late changes nothing. While some are silent
+        the interval supposes that this is unrelated to results; ``worst_case`` does not, and holds
+        at all times at once whatever comes late. Without ids a batch must have been recruited at
+        random; the order of its results does not matter.
 
         Raises:
             InvalidFeedbackError: A result cannot be used, or is from a client that was not asked.
         """
         with self._lock:
-            fresh = self._named(results)
+            fresh, asked = self._named(results)
             merged = {**self._results, **fresh}
             answer = estimate(
-                self._grown(merged),
+                self._grown(asked),
                 merged,
                 confidence=self.confidence,
                 metric_range=self._metric_range,
                 anytime=True,
                 within=self._scaled_within(),
             )
-            self._results, self._estimate = merged, answer
-            self._within = {None: (answer.low, answer.high)}
-            self._within |= {name: (part.low, part.high) for name, part in answer.slices.items()}
+            self._results, self._asked, self._estimate = merged, asked, answer
+            self._within = {None: answer.worst_case}
+            self._within |= {name: part.worst_case for name, part in answer.slices.items()}
             return answer
 
     def run(self, evaluate: Callable[[list[ClientId]], Mapping[Any, AnyResult]]) -> Estimate:
@@ -143,37 +157,37 @@ class AdaptivePlan:
             self.add(evaluate(batch))
         return self._estimate if self._estimate is not None else self.add({})
 
-    def _named(self, results: Results) -> dict[ClientId, AnyResult]:
-        """New results by client, in the order drawn; anonymous ones get a running number."""
+    def _named(self, results: Results) -> tuple[dict[ClientId, AnyResult], dict[ClientId, None]]:
+        """New results by client, and everybody asked, in the order drawn.
+
+        Anonymous clients get a running number, and each batch an order at random.
+        """
+        items = result_items(results)
         if self._candidates is None:
-            values = list(results.values() if isinstance(results, Mapping) else results)
             start = len(self._results)
-            self._asked.update(dict.fromkeys(range(start, start + len(values))))
-            return {start + i: value for i, value in enumerate(values)}
+            rng = generator_for(self._design.seed, start, "order of a batch")
+            order = (start + rng.permutation(len(items))).tolist()
+            fresh: dict[ClientId, AnyResult] = {start + i: v for i, (_, v) in enumerate(items)}
+            return fresh, {**self._asked, **dict.fromkeys(order)}
         if not isinstance(results, Mapping):
             refuse("results", "a mapping from client id to result", results)
         for client in results:
             if client not in self._asked:
                 message = f"client {client!r} must be one of those asked; it is not"
                 raise InvalidFeedbackError(message)
-        new = {client for client in results if client not in self._results}
-        return {client: results[client] for client in self._asked if client in new}
+        return {c: value for c, value in items if c not in self._results}, self._asked
 
-    def _grown(self, results: Mapping[ClientId, AnyResult]) -> Design:
+    def _grown(self, asked: Mapping[ClientId, None]) -> Design:
         """The design up to now."""
-        d = self._design
-        return Design(
-            num_clients=d.num_clients,
-            num_invited=len(self._asked),
-            participants=tuple(self._asked),
-            arrived=tuple(results),
-            most=d.most,
-            span=d.span,
-            seed=d.seed,
+        return replace(
+            self._design,
+            num_invited=len(asked),
+            participants=tuple(asked),
+            notes=self.notes,
         )
 
     def _scaled_within(self) -> dict[str | None, tuple[float, float]]:
-        """Earlier intervals, with the metric's range brought to [0, 1]."""
+        """What earlier batches left possible, with the metric's range brought to [0, 1]."""
         low, high = self._metric_range
         return {
             k: ((a - low) / (high - low), (b - low) / (high - low))

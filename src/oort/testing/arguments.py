@@ -22,7 +22,10 @@ def refuse(name: str, must_be: str, got: object) -> NoReturn:
     Traceback (most recent call last):
     oort.errors.InvalidArgumentError: confidence must be a number above 0 and below 1; got 1
     """
-    shown = repr(got)
+    try:
+        shown = repr(got)
+    except ValueError:  # an integer of more digits than Python writes
+        shown = f"a {type(got).__name__} too long to show"
     message = f"{name} must be {must_be}; got {shown if len(shown) <= 80 else shown[:79] + '…'}"
     raise InvalidArgumentError(message)
 
@@ -115,11 +118,14 @@ def one_of(name: str, value: object, allowed: Sequence[str]) -> str:
 
 def as_floats(value: object) -> npt.NDArray[np.float64] | None:
     """The value as floats, or none where it is not made of real numbers."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        return None
     if array.dtype == object:
         try:
             return array.astype(np.float64) if not any(_odd(v) for v in array.ravel()) else None
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return None
     return array.astype(np.float64) if array.dtype.kind in "iuf" else None
 

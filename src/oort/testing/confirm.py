@@ -70,12 +70,13 @@ def confirm(
         refuse("range_of_capacity", "given to the plan for its counts to be confirmed", None)
     known = request.mean if mean is None else numbers("mean", mean, 0, np.inf)
     known = None if known is None else per_category("mean", known, request.num_categories)
+    everybody = len(drawn) + len(taken) >= request.total_num_clients
     means = _weighted_means(request, drawn, taken)
     stds = np.std(drawn, axis=0) if len(drawn) else np.full(request.num_categories, np.nan)
-    notes = _notes(request, take_all, drawn, len(taken), num_missing)
-    broken = any("guarantee does not hold" in note for note in notes)
+    broken = () if everybody else _broken(request, take_all, drawn, taken)
     factor = math.inf if broken else _bound_factor(request, bound, take_all, drawn, stds)
-    reached = None if known is None else _deviations(request, means, known)
+    nothing = known is None or bool(np.any(np.isnan(means)))  # nobody drawn has answered
+    reached = None if known is None or nothing else _deviations(request, means, known)
     limits = factor * _base_target(request)
     deviation = (
         None
@@ -94,23 +95,25 @@ def confirm(
         deviations=None if reached is None else tuple(reached.tolist()),
         num_results=len(drawn) + len(taken),
         num_missing=num_missing,
-        notes=notes,
+        notes=(*_notes(request, means, num_missing), *broken),
     )
 
 
 def _weighted_means(request: DeviationRequest, drawn: Floats, taken: Floats) -> Floats:
     """The population's means: taken clients for themselves, drawn ones for the rest."""
     total = request.total_num_clients
+    others = total - len(taken)
     rest = np.mean(drawn, axis=0) if len(drawn) else np.full(request.num_categories, np.nan)
-    means: Floats = (np.sum(taken, axis=0) + (total - len(taken)) * rest) / total
+    means: Floats = (np.sum(taken, axis=0) + (others * rest if others else 0.0)) / total
     return means
 
 
 def _deviations(request: DeviationRequest, means: Floats, known: Floats) -> Floats:
     """The deviation reached, per category, in the unit of the request."""
     if request.unit == "l1":
-        shares = means / np.sum(means) if np.sum(means) > 0 else np.zeros_like(means)
-        return np.abs(shares - known / np.sum(known))
+        if not np.sum(means) > 0:  # no distribution at all: as far away as one can be
+            return np.full(len(means), 2.0 / len(means))
+        return np.abs(means / np.sum(means) - known / np.sum(known))
     apart = np.abs(means - known)
     if request.unit == "samples":
         return apart
@@ -165,34 +168,61 @@ def _bound_factor(
     return high
 
 
-def _notes(
-    request: DeviationRequest,
-    take_all: TakeAll | None,
-    drawn: Floats,
-    num_taken: int,
-    num_missing: int,
-) -> tuple[str, ...]:
+def _notes(request: DeviationRequest, means: Floats, num_missing: int) -> tuple[str, ...]:
     """What the reader has to know beside the numbers."""
     notes = []
     if num_missing:
         notes.append(
             f"{num_missing:,} invited are silent; this supposes that silence is unrelated to data"
         )
-    if take_all is not None and num_taken < take_all.size:
-        absent = take_all.size - num_taken
-        notes.append(
-            f"{absent:,} of the take-all stratum are missing: the plan's guarantee does not hold"
-        )
-    question = request.question(take_all)
-    if len(drawn):
-        spread = np.max(drawn, axis=0) - np.min(drawn, axis=0)
-        if np.any(spread > question.span * (1 + 1e-12)):
-            worst = int(np.argmax(spread - question.span))
-            notes.append(
-                f"counts range over {spread[worst]:,g}, more than the {question.span[worst]:,g} "
-                "that the plan was told: the plan's guarantee does not hold"
-            )
+    if request.unit == "l1" and np.sum(means) == 0:
+        notes.append("participants hold no samples: their distribution counts as 2 away")
     return tuple(notes)
+
+
+def _broken(
+    request: DeviationRequest, take_all: TakeAll | None, drawn: Floats, taken: Floats
+) -> tuple[str, ...]:
+    """Where the counts contradict what the plan was told; then it promises nothing."""
+    found = []
+    if take_all is not None and len(taken) < take_all.size:
+        found.append(f"{take_all.size - len(taken):,} of the take-all stratum are missing")
+    everybody, rest = request.question(), request.question(take_all)
+    most_of_rest = request.max_total if take_all is None else take_all.max_total_of_rest
+    found += _outside(np.concatenate([drawn, taken]), everybody.span, everybody.low)
+    found += _above(np.concatenate([drawn, taken]), request.max_total)
+    if take_all is not None:
+        found += _outside(drawn, rest.span, rest.low) + _above(drawn, most_of_rest)
+    return tuple(f"{what}: the plan's guarantee does not hold" for what in dict.fromkeys(found))
+
+
+def _outside(counts: Floats, span: Floats, low: Floats | None) -> list[str]:
+    """Counts that range further than was told, or begin or end elsewhere."""
+    if not len(counts):
+        return []
+    least, most = np.min(counts, axis=0), np.max(counts, axis=0)
+    slack = 1e-9 * (1.0 + span)
+    if np.any(most - least > span + slack):
+        worst = int(np.argmax(most - least - span))
+        return [
+            f"counts range over {most[worst] - least[worst]:,g}, more than the "
+            f"{span[worst]:,g} that the plan was told"
+        ]
+    if low is not None and np.any(bad := (least < low - slack) | (most > low + span + slack)):
+        worst = int(np.argmax(bad))
+        return [
+            f"counts go from {least[worst]:,g} to {most[worst]:,g}, not between the "
+            f"{low[worst]:,g} and {low[worst] + span[worst]:,g} that the plan was told"
+        ]
+    return []
+
+
+def _above(counts: Floats, most: float | None) -> list[str]:
+    """Clients that hold more over all categories than was told."""
+    largest = float(np.max(np.sum(counts, axis=1), initial=0.0))
+    if most is None or largest <= most * (1 + 1e-9):
+        return []
+    return [f"a client holds {largest:,g} samples, more than the {most:,g} that the plan was told"]
 
 
 def _plain(target: Floats) -> float | tuple[float, ...]:

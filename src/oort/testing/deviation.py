@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -75,6 +75,11 @@ class DeviationPlan:
         return max(0.0, 1.0 - 2.0 * self.request.num_categories * self.request.allowed_failure)
 
     @property
+    def size_in_words(self) -> str:
+        """The number of participants, as one says it."""
+        return f"{self.num_participants:,} participant{'' if self.num_participants == 1 else 's'}"
+
+    @property
     def guarantee(self) -> str:
         """The promise in one sentence."""
         return _guarantee(self)
@@ -94,9 +99,7 @@ class DeviationPlan:
         return len(self.participants)
 
     def __str__(self) -> str:
-        return "\n".join(
-            [f"{self.num_participants:,} participants. {self.guarantee}", *self.notes]
-        )
+        return "\n".join([f"{self.size_in_words}. {self.guarantee}", *self.notes])
 
     def confirm(self, counts: object, *, mean: object = None) -> Confirmation:
         """How far the participants' data is from the population's.
@@ -112,6 +115,9 @@ class DeviationPlan:
         request = self.request
         clients, rows = count_table(counts, request.num_categories, request.category_names)
         taken = self._strata(clients, len(rows))
+        most = request.total_num_clients - (self.take_all.size if self.take_all else 0)
+        if len(rows) - int(taken.sum()) > most:
+            refuse("counts", f"at most {most:,} drawn clients' rows, one a client", len(rows))
         return confirm(
             request,
             self.sized.bound,
@@ -130,18 +136,21 @@ class DeviationPlan:
         metric_range: tuple[float, float] = (0.0, 1.0),
         confidence: float | None = None,
         joint: bool = False,
+        slices: Sequence[str] | None = None,
     ) -> Estimate:
         """The population's accuracy, or another metric's mean over samples, with a valid interval.
 
         Args:
             results: By client id (or a list where the plan knows no ids): ``(samples, correct)``,
-                a mapping, or a :class:`~oort.testing.results.ClientResult`, which may have slices
-                and any metric's sum.
+                with another metric ``(samples, sum)``; a mapping, or a
+                :class:`~oort.testing.results.ClientResult`, which may have slices.
             max_samples: The most samples that a client reports about; from the plan's range where
                 not given.
             metric_range: The smallest and largest value that the metric can have for one sample.
             confidence: Of each interval; the plan's where not given.
             joint: Whether overall and slices must hold together.
+            slices: Which slices to estimate, settled beforehand; all that are reported where not
+                given.
 
         Raises:
             InvalidFeedbackError: A result cannot be used, or is from a client that was not drawn.
@@ -154,6 +163,7 @@ class DeviationPlan:
             confidence=checked,
             metric_range=metric_range,
             joint=joint,
+            slices=slices,
         )
 
     def _design(self, max_samples: float | None) -> Design:
@@ -168,7 +178,11 @@ class DeviationPlan:
             most=most,
             span=span,
             most_of_taken=self._most_of_taken(max_samples),
+            most_from="the range of capacity given; pass max_samples for another limit"
+            if max_samples is None
+            else "max_samples",
             seed=self.seed,
+            notes=self.notes,
         )
 
     def _capacity(self, max_samples: float | None) -> tuple[float | None, float]:
@@ -226,6 +240,8 @@ def _guarantee(plan: DeviationPlan) -> str:
     request = plan.request
     what = _what(request)
     if plan.num_participants >= request.total_num_clients:
+        if request.total_num_clients == 1:
+            return f"The only client takes part, so {what} is exact."
         return f"All {request.total_num_clients:,} clients take part, so {what} is exact."
     weighted = (
         ""

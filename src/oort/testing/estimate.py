@@ -8,8 +8,9 @@ from :mod:`oort.testing.betting`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +24,8 @@ _SOURCE = (
     "Waudby-Smith & Ramdas (2020, 2024), betting without replacement, on the ratio of two totals"
 )
 
+_ROUNDING = 1e-8  #: bisection ends there
+
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
@@ -33,16 +36,15 @@ class Design:
     participants: tuple[
         ClientId, ...
     ] = ()  #: in the order drawn, the taken ones first; empty where ids are unknown
-    arrived: tuple[
-        ClientId, ...
-    ] = ()  #: those that answered, in the order in which they count; as drawn if empty
     taken: tuple[ClientId, ...] = ()  #: asked for certain
     most: float | None = None  #: most samples that a drawn client may have, where it is known
     span: float = (
         math.inf
     )  #: range of the number of samples among the drawn, where ``most`` is not known
     most_of_taken: float | None = None  #: most samples that a taken client may have
+    most_from: str = "max_samples"  #: where ``most`` or ``span`` come from, in words
     seed: int = 0
+    notes: tuple[str, ...] = ()  #: what the draw could not do
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,14 +90,16 @@ def estimate(
     confidence: float,
     metric_range: tuple[float, float] = (0.0, 1.0),
     joint: bool = False,
+    slices: Sequence[str] | None = None,
     anytime: bool = False,
     within: Mapping[str | None, tuple[float, float]] | None = None,
 ) -> Estimate:
     """The population's value with its interval, overall and per slice.
 
     ``joint`` makes all intervals hold together (each at α divided by their number); otherwise each
-    holds by itself. ``anytime`` gives intervals that hold at every number of participants at once;
-    ``within`` those found before.
+    holds by itself. ``slices`` names those to estimate beforehand, so that their number does not
+    depend on who was drawn; otherwise all that are reported. ``anytime`` gives intervals that hold
+    at every number of participants at once; ``within`` those found before.
 
     Raises:
         InvalidFeedbackError: A result cannot be used, or comes from a client that was not drawn.
@@ -106,6 +110,7 @@ def estimate(
     (0.875, 0.875, 0.875)
     """
     table = result_table(results, metric_range)
+    table = table if slices is None else table.only(slices)
     sample = _Sample(design, table)
     each = 1.0 - (1.0 - confidence) / (1 + len(table.slices)) if joint else confidence
     known = within or {}
@@ -117,7 +122,8 @@ def estimate(
     overall = sample.estimate(
         table.overall, each, metric_range, anytime, known.get(None, everything)
     )
-    return replace(overall, slices=parts, notes=sample.notes(each, bool(parts), joint))
+    notes = (*sample.notes(each, bool(parts), joint), *overall.notes)
+    return replace(overall, slices=parts, notes=notes)
 
 
 class _Sample:
@@ -148,7 +154,10 @@ class _Sample:
         """The estimate from one set of scores, in the metric's own scale."""
         value = self._value(scores)
         interval, worst = self._interval(scores, confidence, anytime, within)
+        notes: tuple[str, ...] = ()
         if not math.isnan(value):
+            if not interval[0] - _ROUNDING <= value <= interval[1] + _ROUNDING:
+                notes = ("the interval alone does not contain the value: it is extended to it",)
             interval = (min(interval[0], value), max(interval[1], value))
         worst = (min(worst[0], interval[0]), max(worst[1], interval[1]))
         low, width = scale[0], scale[1] - scale[0]
@@ -161,6 +170,7 @@ class _Sample:
             num_results=self.size,
             num_missing=self.num_silent + self.silent_taken,
             num_samples=float(np.sum(scores.samples)),
+            notes=notes,
         )
 
     def notes(self, each: float, sliced: bool, joint: bool) -> tuple[str, ...]:
@@ -175,8 +185,10 @@ class _Sample:
             )
         if self.silent_taken:
             notes.append(
-                f"{self.silent_taken:,} of them are of the take-all stratum: the value omits them"
+                f"{self.silent_taken:,} of them are of the take-all stratum: "
+                "the value omits them, the interval allows for any result of theirs"
             )
+        notes += self.design.notes
         if sliced:
             kind = (
                 "all intervals hold together"
@@ -202,7 +214,7 @@ class _Sample:
                 if client not in asked:
                     message = f"client {client!r} must be a participant of the plan; it is not"
                     raise InvalidFeedbackError(message)
-            place = {c: i for i, c in enumerate(design.arrived or design.participants)}
+            place = {c: i for i, c in enumerate(design.participants)}
         else:
             place = {table.clients[row]: i for i, row in enumerate(shuffled)}
         # Taken ones come before all others.
@@ -220,8 +232,8 @@ class _Sample:
         bound = float(most[-1])
         if len(samples) and np.max(samples) > bound * (1 + 1e-12):
             message = (
-                f"num_samples must be at most {bound:,g} (by the range of capacity given); "
-                f"got {np.max(samples):,g}: pass max_samples"
+                f"num_samples must be at most {bound:,g} (by {self.design.most_from}); "
+                f"got {np.max(samples):,g}"
             )
             raise InvalidFeedbackError(message)
         return most, bound
@@ -257,49 +269,52 @@ class _Sample:
         self, scores: Scores, confidence: float, anytime: bool, within: tuple[float, float]
     ) -> tuple[tuple[float, float], tuple[float, float]]:
         """The interval from those that answered, and one that supposes nothing of the others."""
-        population = self.design.num_clients - self.silent_taken
         ordered = scores.take(self.order)
-        if self.size == population and not math.isnan(value := self._value(scores)):
-            interval = (value, value)
-        else:
-            most = np.concatenate([np.full(self.num_taken, self.most[0]), self.most])
-            draws = Draws(
-                correct=ordered.right,
-                samples=ordered.samples,
-                most=most,
-                num_clients=population,
-                num_taken=self.num_taken,
-            )
-            interval = (
-                anytime_interval(draws, confidence, within)
-                if anytime
-                else fixed_interval(draws, confidence)
-            )
-        if self.num_silent + self.silent_taken == 0:
+        method = (
+            partial(anytime_interval, confidence=confidence, within=within)
+            if anytime
+            else partial(fixed_interval, confidence=confidence)
+        )
+        value = self._value(scores)
+        if self.size == self.design.num_clients and not math.isnan(value):
+            return (value, value), (value, value)
+        interval = (
+            self._ends(ordered, method, 0)
+            if self.silent_taken
+            else method(self._filled(ordered, 0.0, 0))
+        )
+        if self.num_silent == 0:
             return interval, interval
-        return interval, self._worst(ordered, confidence, anytime)
+        if not math.isfinite(self.bound):
+            return interval, (0.0, 1.0)
+        return interval, self._ends(ordered, method, self.num_silent)
 
-    def _worst(self, ordered: Scores, confidence: float, anytime: bool) -> tuple[float, float]:
+    def _ends(
+        self, ordered: Scores, method: Callable[[Draws], tuple[float, float]], num_silent: int
+    ) -> tuple[float, float]:
         """The interval with silent clients at their worst, or best, for either end."""
-        cannot_say = self.silent_taken and self.design.most_of_taken is None
-        if cannot_say or not math.isfinite(self.bound):
-            return 0.0, 1.0
-        method = anytime_interval if anytime else fixed_interval
-        low = method(self._filled(ordered, 0.0), confidence)[0]
-        high = method(self._filled(ordered, 1.0), confidence)[1]
+        most = self.design.most_of_taken
+        if self.silent_taken:
+            seen = float(np.max(ordered.samples[: self.num_taken], initial=0.0))
+            if most is None or seen > most:
+                return 0.0, 1.0
+        low = method(self._filled(ordered, 0.0, num_silent))[0]
+        high = method(self._filled(ordered, 1.0, num_silent))[1]
         return low, high
 
-    def _filled(self, ordered: Scores, accuracy: float) -> Draws:
-        """All that were asked, the silent ones as large as they may be, all wrong or all right."""
+    def _filled(self, ordered: Scores, accuracy: float, num_silent: int) -> Draws:
+        """Who answered, and the silent: those taken and, where there are any, those drawn.
+
+        The silent ones are as large as they may be, all wrong or all right.
+        """
         front = np.full(self.silent_taken, float(self.design.most_of_taken or 0.0))
-        total = len(self.drawn) + self.num_silent
+        total = len(self.drawn) + num_silent
+        places = self.places if num_silent else np.arange(total)
         samples, right = np.full(total, self.bound), np.full(total, self.bound * accuracy)
         seen = np.zeros(total, dtype=bool)
-        samples[self.places], right[self.places] = (
-            ordered.samples[self.num_taken :],
-            ordered.right[self.num_taken :],
-        )
-        seen[self.places] = True
+        samples[places] = ordered.samples[self.num_taken :]
+        right[places] = ordered.right[self.num_taken :]
+        seen[places] = True
         most = self._most_before(np.where(seen, samples, np.inf))
         taken = self.num_taken + self.silent_taken
         return Draws(

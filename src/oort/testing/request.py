@@ -12,20 +12,22 @@ where these are not known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from oort.clients.id_columns import id_list
 from oort.errors import InvalidArgumentError
 from oort.testing.arguments import number, numbers, one_of, refuse, whole
 from oort.testing.bounds import Question
-from oort.types import ClientId, Floats
+from oort.types import ClientId, Floats, Mask
 
 UNITS = ("samples", "share_of_range", "share_of_mean", "l1")
 _LARGEST_TARGET = {"share_of_range": 1.0, "l1": 2.0}
-_PER_CATEGORY = ("dev_target", "range_of_capacity", "mean", "std", "min_capacity", "expected_std")
+_MOST_CLIENTS = 2**53  #: beyond, floats no longer tell one client from the next
+_ROUNDED = 1e-3  #: how far a sum of means may be from the total that is told beside it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,10 @@ class TakeAll:
     clients: Sequence[ClientId] = field(
         default=(), metadata={"doc": "who they are; needed where participants are drawn"}
     )
+    min_of_rest: Any = field(
+        default=None,
+        metadata={"doc": "where range_of_rest begins, per category; with mean_of_rest allows KL"},
+    )
     mean_of_rest: Any = field(
         default=None, metadata={"doc": "mean among all others, per category"}
     )
@@ -62,7 +68,7 @@ class TakeAll:
     )
 
     def __post_init__(self) -> None:
-        clients = tuple(self.clients)
+        clients = _ids(self.clients)
         if len(set(clients)) != len(clients):
             refuse("TakeAll.clients", "distinct", list(clients))
         size = (
@@ -78,9 +84,12 @@ class TakeAll:
             )
         object.__setattr__(self, "clients", clients)
         object.__setattr__(self, "num_clients", size)
-        object.__setattr__(
-            self, "range_of_rest", numbers("TakeAll.range_of_rest", self.range_of_rest, 0, np.inf)
-        )
+        for name in ("range_of_rest", "min_of_rest", "mean_of_rest", "std_of_rest"):
+            value = getattr(self, name)
+            if value is not None or name == "range_of_rest":
+                object.__setattr__(self, name, numbers(f"TakeAll.{name}", value, 0, np.inf))
+        if self.max_total_of_rest is not None:
+            number("TakeAll.max_total_of_rest", self.max_total_of_rest, 0, np.inf)
 
     @property
     def size(self) -> int:
@@ -169,20 +178,23 @@ class DeviationRequest:
         return split_target(self.dev_target[0] * self.total_mean() / 2.0, self.range_of_capacity)
 
     def _rest(self, question: Question, take_all: TakeAll) -> Question:
-        """The question about all clients but the stratum."""
+        """The question about all clients but the stratum.
+
+        Its range need not begin where that of all clients does, so nothing is said of its smallest
+        count unless the stratum tells it.
+        """
         m = self.num_categories
         rest = self.total_num_clients - take_all.size
         growth = self.total_num_clients / rest
-        std = _optional(take_all.std_of_rest, "TakeAll.std_of_rest", m)
-        span = per_category("TakeAll.range_of_rest", take_all.range_of_rest, m)
         total = question.total_deviation
         return replace(
             question,
             num_clients=rest,
             deviation=question.deviation * growth,
-            span=span,
+            span=per_category("TakeAll.range_of_rest", take_all.range_of_rest, m),
+            low=_optional(take_all.min_of_rest, "TakeAll.min_of_rest", m),
             mean=_optional(take_all.mean_of_rest, "TakeAll.mean_of_rest", m),
-            std=std,
+            std=_optional(take_all.std_of_rest, "TakeAll.std_of_rest", m),
             expected_std=None,
             max_total=take_all.max_total_of_rest,
             total_deviation=None if total is None else total * growth,
@@ -245,13 +257,13 @@ def deviation_request(
         k: number(k, v, 0, np.inf, low_open=True) for k, v in totals.items() if v is not None
     }
     request = DeviationRequest(
-        total_num_clients=whole("total_num_clients", total_num_clients, 1),
+        total_num_clients=whole("total_num_clients", total_num_clients, 1, _MOST_CLIENTS),
         unit=unit,
         confidence=number("confidence", confidence, 0, 1, low_open=True, high_open=True),
         bound=bound,
         category_names=names,
         range_given=range_given,
-        take_all=(take_all,) if isinstance(take_all, TakeAll) else tuple(take_all),
+        take_all=_strata(take_all),
         **values,
     )
     _agree(request)
@@ -306,48 +318,123 @@ def _categories(
     return (), whole("categories", categories, 1)
 
 
+def _ids(clients: object) -> tuple[ClientId, ...]:
+    """The ids of a stratum; one text is not a list of letters."""
+    if isinstance(clients, str | bytes) or not isinstance(clients, Iterable):
+        refuse("TakeAll.clients", "a list of client ids", clients)
+    return tuple(id_list(clients))
+
+
+def _strata(take_all: object) -> tuple[TakeAll, ...]:
+    """One or several strata, as a tuple."""
+    strata = (take_all,) if isinstance(take_all, TakeAll) else take_all
+    if not isinstance(strata, Sequence) or not all(isinstance(s, TakeAll) for s in strata):
+        refuse("take_all", "a TakeAll or several", take_all)
+    return tuple(strata)
+
+
 def _agree(request: DeviationRequest) -> None:
     """Refuse values that no population can have together: a bound on them promises nothing."""
-    span, low, mean = request.range_of_capacity, request.min_capacity, request.mean
-    slack = 1e-9 * (1.0 + span)
-    if mean is not None and low is not None:
-        inside = (mean >= low - slack) & (mean <= low + span + slack)
-        if not inside.all():
-            refuse(
-                "mean",
-                "between min_capacity and min_capacity + range_of_capacity",
-                float(mean[~inside][0]),
-            )
-    for name in ("std", "expected_std"):
-        std = getattr(request, name)
-        if std is not None and np.any(std > span / 2 + slack):
-            first = int(np.argmax(std > span / 2 + slack))
-            refuse(
-                name,
-                f"at most half of range_of_capacity ({span[first] / 2:,g})",
-                float(std[first]),
-            )
-    if request.std is not None and mean is not None and low is not None:
-        largest = np.sqrt(np.maximum((mean - low) * (low + span - mean), 0.0))
-        if np.any(request.std > largest + slack):
-            first = int(np.argmax(request.std > largest + slack))
-            allowed = f"at most √((mean − min)(max − mean)) = {largest[first]:,g}"
-            refuse("std", allowed, float(request.std[first]))
+    everybody = _Told(
+        span=request.range_of_capacity,
+        low=request.min_capacity,
+        mean=request.mean,
+        span_name="range_of_capacity",
+        low_name="min_capacity",
+    )
+    everybody.agrees("std", request.std)
+    everybody.agrees("expected_std", request.expected_std)
     for stratum in request.take_all:
-        if stratum.size >= request.total_num_clients:
-            refuse(
-                "TakeAll.num_clients",
-                f"below total_num_clients ({request.total_num_clients})",
-                stratum.size,
-            )
-        rest = per_category("TakeAll.range_of_rest", stratum.range_of_rest, request.num_categories)
-        if np.any(rest > span + slack):
-            refuse("TakeAll.range_of_rest", "at most range_of_capacity", float(np.max(rest)))
-        std = _optional(stratum.std_of_rest, "TakeAll.std_of_rest", request.num_categories)
-        if std is not None and np.any(std > rest / 2 + slack):
-            refuse("TakeAll.std_of_rest", "at most half of range_of_rest", float(np.max(std)))
+        _stratum_agrees(request, stratum)
     if request.unit in ("share_of_mean", "l1"):
         request.question()
+    _totals_agree(request)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Told:
+    """What was told of a set of clients, with the names under which it was told."""
+
+    span: Floats
+    low: Floats | None
+    mean: Floats | None
+    span_name: str
+    low_name: str
+    other_names: str = "{}"  #: of the mean and the spread
+
+    def agrees(self, name: str, std: Floats | None) -> None:
+        """Refuse a mean outside the range, and a spread that the range and mean do not allow."""
+        span, low, mean = self.span, self.low, self.mean
+        slack = 1e-9 * (1.0 + span)
+        if mean is not None and low is not None:
+            outside = (mean < low - slack) | (mean > low + span + slack)
+            between = f"between {self.low_name} and {self.low_name} + {self.span_name}"
+            _refuse_any(self.other_names.format("mean"), outside, between, mean)
+        if std is None:
+            return
+        said, half = self.other_names.format(name), span / 2
+        first = int(np.argmax(std > half + slack))
+        at_most = f"at most half of {self.span_name} ({half[first]:,g})"
+        _refuse_any(said, std > half + slack, at_most, std)
+        if name == "std" and mean is not None and low is not None:
+            largest = np.sqrt(np.maximum((mean - low) * (low + span - mean), 0.0))
+            first = int(np.argmax(std > largest + slack))
+            at_most = f"at most √((mean − min)(max − mean)) = {largest[first]:,g}"
+            _refuse_any(said, std > largest + slack, at_most, std)
+
+
+def _stratum_agrees(request: DeviationRequest, stratum: TakeAll) -> None:
+    """The same for the clients beside a stratum, and against all clients."""
+    if stratum.size >= request.total_num_clients:
+        below = f"below total_num_clients ({request.total_num_clients})"
+        refuse("TakeAll.num_clients", below, stratum.size)
+    m, span, bottom = request.num_categories, request.range_of_capacity, request.min_capacity
+    slack = 1e-9 * (1.0 + span)
+    rest = per_category("TakeAll.range_of_rest", stratum.range_of_rest, m)
+    _refuse_any("TakeAll.range_of_rest", rest > span + slack, "at most range_of_capacity", rest)
+    low = _optional(stratum.min_of_rest, "TakeAll.min_of_rest", m)
+    mean = _optional(stratum.mean_of_rest, "TakeAll.mean_of_rest", m)
+    std = _optional(stratum.std_of_rest, "TakeAll.std_of_rest", m)
+    if low is not None and bottom is not None:
+        outside = (low < bottom - slack) | (low > bottom + span + slack)
+        _refuse_any("TakeAll.min_of_rest", outside, "in the range of all clients", low)
+    _Told(
+        span=rest,
+        low=low,
+        mean=mean,
+        span_name="range_of_rest",
+        low_name="min_of_rest",
+        other_names="TakeAll.{}_of_rest",
+    ).agrees("std", std)
+    if mean is not None and request.mean is not None:
+        share = 1.0 - stratum.size / request.total_num_clients
+        too_much = mean * share > request.mean * (1.0 + _ROUNDED) + slack
+        _refuse_any("TakeAll.mean_of_rest", too_much, "what mean leaves for the rest", mean)
+    if stratum.max_total_of_rest is not None and mean is not None:
+        _total_at_least("TakeAll.max_total_of_rest", stratum.max_total_of_rest, float(mean.sum()))
+
+
+def _totals_agree(request: DeviationRequest) -> None:
+    """Totals over categories against one another and against the categories' means."""
+    if request.unit != "l1":
+        return
+    mean = request.total_mean()
+    if request.mean is not None and abs(np.sum(request.mean) - mean) > _ROUNDED * mean:
+        refuse("mean_total", f"the sum of mean ({np.sum(request.mean):,g})", request.mean_total)
+    if request.max_total is not None:
+        _total_at_least("max_total", request.max_total, mean)
+
+
+def _total_at_least(name: str, total: float, mean: float) -> None:
+    """Refuse a largest total below the mean one."""
+    if total < mean * (1.0 - _ROUNDED):
+        refuse(name, f"at least the mean total ({mean:,g})", total)
+
+
+def _refuse_any(name: str, wrong: Mask, must_be: str, values: Floats) -> None:
+    """Refuse the first wrong value, if there is one."""
+    if wrong.any():
+        refuse(name, must_be, float(values[wrong][0]))
 
 
 def _optional(value: object, name: str, num_categories: int) -> Floats | None:

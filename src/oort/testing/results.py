@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -59,6 +59,13 @@ class ResultTable:
     def __len__(self) -> int:
         return len(self.overall.samples)
 
+    def only(self, names: Sequence[str]) -> ResultTable:
+        """The same with these slices alone; one that nobody reported has no samples."""
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            refuse("slices", "a list of names", names)
+        nothing = Scores(samples=np.zeros(len(self)), right=np.zeros(len(self)))
+        return replace(self, slices={name: self.slices.get(name, nothing) for name in names})
+
 
 def result_table(results: Results, metric_range: tuple[float, float] = (0.0, 1.0)) -> ResultTable:
     """Columns from results in any of the accepted forms.
@@ -74,28 +81,50 @@ def result_table(results: Results, metric_range: tuple[float, float] = (0.0, 1.0
     """
     low, high = checked_metric_range(metric_range)
     named = isinstance(results, Mapping)
-    items: list[tuple[Any, AnyResult]] = list(
-        results.items() if isinstance(results, Mapping) else enumerate(results)
-    )
-    parsed = [(client, _result(client, value)) for client, value in items]
+    plain = (low, high) == (0.0, 1.0)
+    parsed = [(c, _result(c, value, plain=plain)) for c, value in result_items(results)]
     names = list(dict.fromkeys(name for _, r in parsed for name in r.slices))
     overall = _scores([(c, r) for c, r in parsed], low, high)
     slices = {}
     for name in names:
         parts = [
-            (c, _result(c, r.slices.get(name, (0, 0)), f"slices[{name!r}].")) for c, r in parsed
+            (c, _result(c, r.slices.get(name, (0, 0)), f"slices[{name!r}].", plain=plain))
+            for c, r in parsed
         ]
         slices[name] = _scores(parts, low, high, f"slices[{name!r}].")
-        too_many = slices[name].samples > overall.samples
-        if too_many.any():
-            i = int(np.argmax(too_many))
-            most = f"at most the client's {overall.samples[i]:g}"
-            _unusable(
-                parsed[i][0], f"slices[{name!r}].num_samples", most, float(slices[name].samples[i])
-            )
+        _check_part(name, slices[name], overall, [c for c, _ in parsed])
     return ResultTable(
         clients=[c for c, _ in parsed] if named else None, overall=overall, slices=slices
     )
+
+
+def result_items(results: Results) -> list[tuple[Any, AnyResult]]:
+    """Results one by one, with the client's id, or its place where ids are unknown.
+
+    >>> result_items([(40, 36)])
+    [(0, (40, 36))]
+    """
+    if isinstance(results, Mapping):
+        return list(results.items())
+    given: object = results
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        refuse("results", "a mapping from client id to result, or a list of results", results)
+    return list(enumerate(given))
+
+
+def _check_part(name: str, part: Scores, overall: Scores, clients: Sequence[object]) -> None:
+    """Refuse a slice with more samples, right or wrong, than its client has."""
+    slack = 1e-9 * (1.0 + overall.samples)
+    for field_name, inside, around in (
+        ("num_samples", part.samples, overall.samples),
+        ("correct", part.right, overall.right),
+        ("num_samples − correct", part.samples - part.right, overall.samples - overall.right),
+    ):
+        too_many = inside > around + slack
+        if too_many.any():
+            i = int(np.argmax(too_many))
+            most = f"at most the client's {around[i]:g}"
+            _unusable(clients[i], f"slices[{name!r}].{field_name}", most, float(inside[i]))
 
 
 def count_table(
@@ -107,16 +136,13 @@ def count_table(
     (['a', 'b'], array([[3.], [5.]]))
     """
     clients: list[ClientId] | None = None
-    rows: list[Any] | Any
+    rows: list[Any] | Any = counts
     if isinstance(counts, Mapping):
-        clients, rows = list(counts), list(counts.values())
+        clients = list(counts)
         rows = [
-            [r.get(n, 0) for n in names] if isinstance(r, Mapping) and names else r for r in rows
+            _counts(f"client {client!r}: counts", row, num_categories, names)
+            for client, row in counts.items()
         ]
-        for client, row in zip(clients, rows, strict=True):
-            _check_counts(f"client {client!r}: counts", row, num_categories)
-    else:
-        rows = counts
     array = as_floats(rows)
     if array is not None and array.size == 0:
         array = np.zeros((0, num_categories))
@@ -130,16 +156,21 @@ def count_table(
     return clients, array
 
 
-def _check_counts(name: str, row: object, num_categories: int) -> None:
-    """Refuse one client's counts by name."""
+def _counts(name: str, row: object, num_categories: int, names: Sequence[str]) -> Floats:
+    """One client's counts, in the order of the categories; refused by name."""
+    if isinstance(row, Mapping) and names:
+        unknown = [key for key in row if key not in names]
+        if unknown:
+            refuse(name, f"of the categories {', '.join(names)}", unknown[0])
+        row = [row.get(category, 0) for category in names]
     array = as_floats(row)
-    usable = (
-        array is not None
-        and array.size == num_categories
-        and bool(np.all(np.isfinite(array) & (array >= 0)))
-    )
-    if not usable:
+    if (
+        array is None
+        or array.size != num_categories
+        or not bool(np.all(np.isfinite(array) & (array >= 0)))
+    ):
         refuse(name, f"{num_categories} numbers from 0 up", row)
+    return array.reshape(-1)
 
 
 def checked_metric_range(metric_range: tuple[float, float]) -> tuple[float, float]:
@@ -155,22 +186,29 @@ def checked_metric_range(metric_range: tuple[float, float]) -> tuple[float, floa
     return float(array[0]), float(array[1])
 
 
-def _result(client: object, value: AnyResult, prefix: str = "") -> ClientResult:
-    """One result in the one form."""
+def _result(
+    client: object, value: AnyResult, prefix: str = "", *, plain: bool = True
+) -> ClientResult:
+    """One result in the one form; a pair's second number is the metric's sum unless ``plain``."""
     if isinstance(value, ClientResult):
+        if not isinstance(value.slices, Mapping):
+            _unusable(client, f"{prefix}slices", "a mapping from name to result", value.slices)
         return value
     if isinstance(value, Mapping):
         allowed = [f.name for f in fields(ClientResult)]
         unknown = [k for k in value if k not in allowed]
         if unknown or "num_samples" not in value:
             _unusable(client, f"{prefix}result", f"made of {', '.join(allowed)}", dict(value))
-        return ClientResult(**value)
+        return _result(client, ClientResult(**value), prefix)
     array = as_floats(value)
     if array is None or array.shape != (2,):
         _unusable(
             client, f"{prefix}result", "(samples, correct), a mapping or a ClientResult", value
         )
-    return ClientResult(num_samples=float(array[0]), correct=float(array[1]))
+    samples, score = float(array[0]), float(array[1])
+    if plain:
+        return ClientResult(num_samples=samples, correct=score)
+    return ClientResult(num_samples=samples, metric_sum=score)
 
 
 def _scores(
@@ -185,6 +223,9 @@ def _scores(
             _unusable(
                 client, f"{prefix}correct", "given, or metric_sum, and not both", result.correct
             )
+        if result.correct is not None and (low, high) != (0.0, 1.0):
+            other = f"left out for metric_range ({low:g}, {high:g}): give metric_sum"
+            _unusable(client, f"{prefix}correct", other, result.correct)
         if result.correct is not None:
             right[i] = _plain(client, f"{prefix}correct", result.correct, 0.0, samples[i])
         else:

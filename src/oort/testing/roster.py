@@ -63,3 +63,17 @@ class Roster:
             if client not in self._online:
                 message = f"client must be a registered one; got {client!r}"
                 raise UnknownClientError(message)
+
+
+def reach_notes(reachable: int, total: int) -> tuple[str, ...]:
+    """What a draw from some of the clients means for all.
+
+    >>> reach_notes(5, 5)
+    ()
+    """
+    if reachable >= total:
+        return ()
+    return (
+        f"Drawn from the {reachable:,} of {total:,} clients that are registered and online: "
+        "the guarantee is for all clients if being online has nothing to do with their data.",
+    )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from fractions import Fraction
 from threading import RLock
 from typing import Any
 
@@ -27,7 +29,7 @@ from oort.testing.deviation import DeviationPlan
 from oort.testing.estimate import Design
 from oort.testing.request import DeviationRequest, TakeAll, deviation_request
 from oort.testing.results import checked_metric_range
-from oort.testing.roster import Roster
+from oort.testing.roster import Roster, reach_notes
 from oort.testing.sizing import Sized, all_sizes, best_size
 from oort.types import Among, ClientId, ClientInfo
 
@@ -58,7 +60,7 @@ class LocalTestingSelector:
         self._roster = Roster()
         self._information = ClientInformation(categories)
         self._num_draws = 0
-        self._lock = RLock()
+        self._lock: AbstractContextManager[Any] = RLock()
 
     @property
     def num_clients(self) -> int:
@@ -250,9 +252,12 @@ class LocalTestingSelector:
             InvalidClientInfoError: A value cannot be used; nothing was changed.
         """
         with self._lock:
-            ids = load(self._information, counts, devices)
-            self._roster.add(ids)
-        return len(ids)
+            return len(self._load(counts, devices))
+
+    def _load(self, counts: Any, devices: Any) -> list[ClientId]:
+        ids = load(self._information, counts, devices)
+        self._roster.add(ids)
+        return ids
 
     def select_by_category(
         self,
@@ -336,7 +341,8 @@ class LocalTestingSelector:
         stratum = () if sized.take_all is None else sized.take_all.clients
         taken = 0 if sized.take_all is None else sized.take_all.size
         needed = int(sized.num_participants or 0) - taken
-        invited = min(math.ceil(needed * (1.0 + extra)), request.total_num_clients - taken)
+        wanted = math.ceil(needed * (1 + Fraction(str(extra))))  # 110 and 0.1 are 121, not 122
+        invited = min(wanted, request.total_num_clients - taken)
         participants: tuple[ClientId, ...] = ()
         notes: tuple[str, ...] = ()
         num_invited = taken + invited
@@ -371,13 +377,7 @@ def _notes(
     request: DeviationRequest, needed: int, reachable: int, frame: int, absent: int
 ) -> tuple[str, ...]:
     """What the draw could not do."""
-    notes = []
-    total = request.total_num_clients
-    if reachable < total:
-        notes.append(
-            f"Drawn from the {reachable:,} of {total:,} clients that are registered and online: "
-            "the guarantee is for all clients if being online has nothing to do with their data."
-        )
+    notes = [*reach_notes(reachable, request.total_num_clients)]
     if frame < needed:
         notes.append(
             f"Only {frame:,} of the {needed:,} to be drawn are online; the guarantee needs all."

@@ -10,6 +10,12 @@ from oort.testing.request import DeviationRequest, TakeAll, split_target
 
 _PREFIX = "take-all+"
 _SAID = {"low": "min_capacity", "total_deviation": "mean_total", "span": "range_of_capacity"}
+_SAID_OF_REST = _SAID | {
+    "low": "min_of_rest",
+    "mean": "mean_of_rest",
+    "std": "std_of_rest",
+    "max_total": "max_total_of_rest",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +120,9 @@ def _size(bound: Bound, request: DeviationRequest, take_all: TakeAll | None) -> 
     question = question_for(bound, request, take_all)
     lacks = bound.lacks(question)
     if lacks:
+        said = _SAID if take_all is None else _SAID_OF_REST
         return Sized(
-            bound=bound, take_all=take_all, lacks=tuple(_SAID.get(name, name) for name in lacks)
+            bound=bound, take_all=take_all, lacks=tuple(said.get(name, name) for name in lacks)
         )
     taken = 0 if take_all is None else take_all.size
     return Sized(

@@ -15,6 +15,8 @@ Beside them:
 
     meters        what runs on the client: utility from losses or gradients
     rounds        what is remembered of recent rounds
+    intake        where checked reports reach the columns and the rounds
+    changes       everything that can happen to a job, as values
     bookkeeping   registering, reporting, marking, saving: what every in-memory selector does
     selector      Algorithm 1: the only module that knows the order above
 

@@ -5,12 +5,15 @@ A strategy inherits :class:`BookkeepingSelector` and says who is picked, in ``_d
 
 from __future__ import annotations
 
+import math
 import operator
 import os
+import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Self
 
@@ -19,7 +22,8 @@ import numpy.typing as npt
 
 from oort import savefile
 from oort.clients import roster
-from oort.clients.columns import READY
+from oort.clients.changes import Joined, Marked, Removed, RosterChange
+from oort.clients.columns import PRESENT, READY
 from oort.clients.id_columns import checked_id, plain_items
 from oort.clients.table import ClientTable
 from oort.config import TrainingConfig
@@ -33,6 +37,15 @@ from oort.errors import (
 )
 from oort.randomness import generator_for
 from oort.training import intake
+from oort.training.changes import (
+    Change,
+    Forgotten,
+    Reported,
+    Selected,
+    Switched,
+    apply,
+    changed_entries,
+)
 from oort.training.feedback import check_reports
 from oort.training.rounds import History, RoundBook
 from oort.types import (
@@ -60,6 +73,7 @@ class Question:
     allowed: Mask | None  #: ``None``: everyone who is ready
     round_number: int
     draw: int  #: 0 for the selection that opens the round, then 1, 2, … for its top-ups
+    opened_for: int | None = None  #: of a top-up: how many the round was opened for
 
     def generator(self, seed: int, purpose: str) -> np.random.Generator:
         """The random numbers for one purpose of this draw."""
@@ -75,8 +89,8 @@ class Decision:
     rows: Rows
     explain: Callable[[], PickTable]  #: why, from copies of what was known then
     preferred_s: float = float("inf")
-    epsilon: float = float("nan")
-    cutoff: float = float("nan")
+    epsilon: float = math.nan
+    cutoff: float = math.nan
     pool_size: int = 0
     pacer_steps: int = 1
     history: History | None = None  #: with the newest reports folded in; ``None``: as it was
@@ -89,7 +103,7 @@ class BookkeepingSelector(ABC):
 
     def __init__(self, config: TrainingConfig | Mapping[str, Any] | None = None) -> None:
         self._config = _as_config(config)
-        self._lock = threading.RLock()
+        self._lock: AbstractContextManager[Any] = threading.RLock()
         self._table = ClientTable(
             sketch_width=self._config.sketch_width,
             max_participations=self._config.max_participations,
@@ -126,11 +140,9 @@ class BookkeepingSelector(ABC):
 
     @mode.setter
     def mode(self, mode: str) -> None:
-        if mode not in MODES:
-            message = f"mode must be 'guided' or 'uniform'; got {mode!r}"
-            raise InvalidArgumentError(message)
+        checked = _as_mode(mode)
         with self._lock:
-            self._mode = mode
+            self._do([Switched(checked)])
 
     def rows(self, client_ids: Among) -> RowNumbers:
         """The rows of known clients, to be used in place of their ids.
@@ -171,10 +183,13 @@ class BookkeepingSelector(ABC):
         Raises:
             InvalidArgumentError: The id or a hint is wrong; nothing is registered.
         """
-        if expected_duration_s is not None and expected_duration_s != expected_duration_s:
-            must_be = "expected_duration_s must be a finite number of seconds, 0 or more"
-            message = f"client {client_id!r:.80}: {must_be}; got {expected_duration_s}"
-            raise InvalidArgumentError(message)
+        for name, hint in (
+            ("num_samples", num_samples),
+            ("expected_duration_s", expected_duration_s),
+        ):
+            if isinstance(hint, float | np.floating) and np.isnan(hint):
+                message = f"client {client_id!r:.80}: {name} must be a number; got nan"
+                raise InvalidArgumentError(message)
         self.register_clients(
             [client_id], num_samples=num_samples, expected_duration_s=expected_duration_s
         )
@@ -192,7 +207,10 @@ class BookkeepingSelector(ABC):
             InvalidArgumentError: An id or a hint is wrong; nothing is registered.
         """
         with self._lock:
-            rows = roster.register(self._table, client_ids, num_samples, expected_duration_s)
+            rows, changes = roster.registration(
+                self._table, client_ids, num_samples, expected_duration_s
+            )
+            self._do(changes)
             return RowNumbers(rows)
 
     def remove_clients(self, client_ids: Among) -> int:
@@ -201,7 +219,11 @@ class BookkeepingSelector(ABC):
         Unknown ones are passed over. Returns how many were present.
         """
         with self._lock:
-            return self._table.remove(roster.rows_of(self._table, client_ids))
+            rows = roster.rows_of(self._table, client_ids)
+            there = np.unique(rows[(self._table.flags[rows] & PRESENT) != 0])
+            if there.size:
+                self._do([Removed(there)])
+            return there.size
 
     def forget(self, client_ids: Among) -> int:
         """Erase clients and all that is known of them.
@@ -210,23 +232,31 @@ class BookkeepingSelector(ABC):
         """
         with self._lock:
             rows = np.unique(roster.rows_of(self._table, client_ids))
-            self._book.forget(rows)
-            return self._table.forget(rows)
+            if rows.size:
+                self._do([Forgotten(rows)])
+            return rows.size
 
     def mark_online(self, client_ids: Among | None = None) -> None:
-        """These clients (default: all) may be picked; unknown ones join, removed ones return."""
+        """These clients may be picked; unknown ones join, removed ones return.
+
+        Without an argument: everyone who is there.
+        """
         self._mark(client_ids, online=True)
 
     def mark_offline(self, client_ids: Among | None = None) -> None:
-        """These clients (default: all) may not be picked until they are marked online again."""
+        """These clients (default: all) may not be picked until they are marked online again.
+
+        Unknown ones join; removed ones stay removed.
+        """
         self._mark(client_ids, online=False)
 
     def _mark(self, client_ids: Among | None, *, online: bool) -> None:
         with self._lock:
             if client_ids is None:
-                self._table.mark(slice(None), online=online)
+                self._do([Marked(None, online)])
             else:
-                self._table.mark(roster.joined_rows(self._table, client_ids), online=online)
+                rows, changes = roster.joining(self._table, client_ids, bring_back=online)
+                self._do([*changes, Marked(rows, online)])
 
     # Who is picked
 
@@ -246,7 +276,8 @@ class BookkeepingSelector(ABC):
         """Open a round and pick its participants; or, given the current round, pick more for it.
 
         The answer holds as many distinct clients as were asked for, or all that are eligible.
-        ``among`` narrows it to these ids (unknown ones join), this mask over rows, or these
+        ``among`` narrows it to these ids (unknown ones join, removed ones come back; a mask or
+        row numbers bring nobody back), this mask over rows, or these
         :class:`~oort.types.RowNumbers`; it is intersected with who is online. If nobody is asked
         for, or nobody is eligible, no round opens.
 
@@ -255,24 +286,30 @@ class BookkeepingSelector(ABC):
                 does not fit.
             RoundError: ``round_number`` is not the current round.
         """
-        wanted = _whole("num_participants", num_participants)
+        wanted = min(_whole("num_participants", num_participants), sys.maxsize)
         with self._lock:
-            question = self._question(wanted, among, round_number, join=True)
-            decision = self._answer(question)
-            if decision is None:
+            self._check_current(round_number)
+            if wanted == 0:
                 return self._nobody()
-            chosen = self._selection(question, decision)
-            self._carry_out(question, decision)
+            among, newcomers = self._joining(among)
+            with self._as_one() if newcomers else nullcontext():
+                self._do(newcomers)
+                question = self._question(wanted, among, round_number)
+                decision = self._answer(question)
+                if decision is None:
+                    return self._nobody()
+                chosen = self._selection(question, decision)
+                self._carry_out(question, decision)
             return chosen
 
     def preview(self, num_participants: int, among: Among | None = None) -> Selection:
         """What :meth:`select` would answer now, without opening a round.
 
-        Nobody joins: unknown ids are passed over.
+        Nobody joins or comes back: unknown and removed clients are passed over.
         """
-        wanted = _whole("num_participants", num_participants)
+        wanted = min(_whole("num_participants", num_participants), sys.maxsize)
         with self._lock:
-            question = self._question(wanted, among, None, join=False)
+            question = self._question(wanted, among, None)
             decision = self._answer(question)
             return self._nobody() if decision is None else self._selection(question, decision)
 
@@ -298,7 +335,7 @@ class BookkeepingSelector(ABC):
             InvalidFeedbackError: A value cannot be used; the message names client, field, value.
             RoundError: The round has not been opened.
         """
-        report = feedback if isinstance(feedback, Feedback) else Feedback.from_mapping(feedback)
+        report = _as_feedback(client_id, feedback)
         values = {f.name: [getattr(report, f.name)] for f in fields(report)}
         with self._lock:
             number = self._round_named(round_number)
@@ -350,6 +387,9 @@ class BookkeepingSelector(ABC):
             )
             if rows is None:
                 rows = intake.find_reporters(self._table, clients, reports)
+            else:
+                erased = self._table.ids.is_forgotten(rows)
+                reports.reject(erased, "row", rows, "of a client that was not forgotten")
             intake.check_round(
                 self._book, number, rows, reports, strict_rounds=self._config.strict_rounds
             )
@@ -357,13 +397,19 @@ class BookkeepingSelector(ABC):
                 raise InvalidFeedbackError(str(reports.rejections(clients)[0]))
             if number < self._book.oldest:
                 self._warn_stale(number, len(clients))
-            return intake.take_in(self._table, self._book, number, clients, rows, reports)
+            new, taken, result = intake.planned(
+                self._table, self._book, number, clients, rows, reports
+            )
+            joined = [] if new is None else [Joined(new)]
+            if result.applied or result.outdated:
+                self._do([*joined, Reported(number, taken)])
+            return result
 
     def _reporters(self, client_ids: Among) -> tuple[Sequence[Any], Rows | None]:
         """Reporters as something to count and index, and their rows where those were given."""
-        if isinstance(client_ids, RowNumbers):
-            rows = roster.checked_rows(self._table, client_ids).copy()
-            return _Named(self._table, rows), rows
+        given = roster.rows_reported(self._table, client_ids)
+        if given is not None:
+            return _Named(self._table, given), given.copy()
         return plain_items(client_ids), None
 
     def _reads(self) -> str:
@@ -379,16 +425,21 @@ class BookkeepingSelector(ABC):
             SaveFileError: The file cannot be written; what was there before is untouched.
         """
         with self._lock:
-            numbers, arrays = self._book.to_state()
-            meta = {
-                "what": "training selector",
-                "strategy": self.strategy,
-                "config": self._config.to_dict(),
-                "mode": self._mode,
-                **numbers,
-                **self._extra_state(),
-            }
+            meta, arrays = self._described()
             savefile.write(path, meta, {**self._table.to_arrays(), **arrays})
+
+    def _described(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Everything but the client table."""
+        numbers, arrays = self._book.to_state()
+        meta = {
+            "what": "training selector",
+            "strategy": self.strategy,
+            "config": self._config.to_dict(),
+            "mode": self._mode,
+            **numbers,
+            **self._extra_state(),
+        }
+        return meta, arrays
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -396,18 +447,18 @@ class BookkeepingSelector(ABC):
 
         Raises:
             SaveFileError: The file cannot be read, is damaged, newer, or holds something else.
+            ConfigError: Its utility or fairness was not registered in this process.
         """
         meta, arrays = savefile.read(path)
         if meta.get("what") != "training selector" or meta.get("strategy") != cls.strategy:
             found = meta.get("strategy", meta.get("what", "something else"))
             message = f"{path} holds {found!r}, not a selector of strategy {cls.strategy!r}"
             raise SaveFileError(message)
-        selector = cls(TrainingConfig.from_dict(meta["config"]))
-        try:
+        with _damage_named(path):
+            config = TrainingConfig.from_dict(meta["config"])
+        selector = cls(config)
+        with _damage_named(path):
             selector._restore(meta, arrays)
-        except (KeyError, ValueError, IndexError) as error:
-            message = f"{path} is damaged: its parts do not fit together ({error})"
-            raise DamagedFileError(message) from error
         return selector
 
     def _restore(self, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -415,8 +466,9 @@ class BookkeepingSelector(ABC):
         self._table = ClientTable.from_arrays(
             arrays, sketch_width=config.sketch_width, max_participations=config.max_participations
         )
-        self._book = RoundBook.from_state(2 * config.pacer.window, meta, arrays)
-        self._mode = meta["mode"]
+        num_rows = self._table.num_rows
+        self._book = RoundBook.from_state(2 * config.pacer.window, meta, arrays, num_rows)
+        self._mode = _as_mode(meta["mode"])
         self._restore_extra(meta)
 
     def _extra_state(self) -> dict[str, Any]:
@@ -431,6 +483,7 @@ class BookkeepingSelector(ABC):
     def _answer(self, question: Question) -> Decision | None:
         if question.wanted == 0:
             return None
+        self._table.refresh_limit()
         uniform = self._mode == "uniform"
         decision = self._decide_uniformly(question) if uniform else self._decide(question)
         return decision if decision.rows.size else None
@@ -455,18 +508,37 @@ class BookkeepingSelector(ABC):
 
     def _carry_out(self, question: Question, decision: Decision) -> None:
         """Make a decision so: the only place where rounds and participations advance."""
-        if question.draw:
-            self._book.top_up(decision.rows)
-        else:
-            self._book.open(question.round_number, decision.rows)
-            self._book.pacer_steps = decision.pacer_steps
-            if decision.history is not None:
-                self._book.take_history(decision.history)
-        self._table.pick(decision.rows)
+        history = decision.history
+        change = Selected(
+            round_number=question.round_number,
+            draw=question.draw,
+            rows=decision.rows,
+            pacer_steps=decision.pacer_steps,
+            wanted=question.wanted,
+            history=None if history is None else changed_entries(self._book.history, history),
+        )
+        self._do([change])
 
-    def _question(
-        self, wanted: int, among: Among | None, round_number: int | None, *, join: bool
-    ) -> Question:
+    def _do(self, changes: Iterable[Change]) -> None:
+        """Make changes so: nothing changes but here."""
+        for change in changes:
+            if isinstance(change, Switched):
+                self._mode = change.mode
+            else:
+                apply(change, self._table, self._book)
+
+    def _as_one(self) -> AbstractContextManager[None]:
+        """What is done inside belongs together: a journal writes it down as one."""
+        return nullcontext()
+
+    def _joining(self, among: Among | None) -> tuple[Among | None, list[RosterChange]]:
+        """Everyone named, by row, and what has to happen so that they are there."""
+        if among is None or (isinstance(among, np.ndarray) and among.dtype == np.bool_):
+            return among, []
+        rows, changes = roster.joining(self._table, among)
+        return RowNumbers(rows), changes
+
+    def _check_current(self, round_number: int | None) -> None:
         current = self._book.round_number
         if round_number is not None and (
             current == 0 or _whole("round_number", round_number) != current
@@ -474,12 +546,21 @@ class BookkeepingSelector(ABC):
             now = f"{current}, the current round" if current else "left out: no round is open yet"
             message = f"round_number must be {now}; got {round_number!r}"
             raise RoundError(message)
-        allowed = None if among is None else roster.mask_of(self._table, among, join=join)
+
+    def _question(self, wanted: int, among: Among | None, round_number: int | None) -> Question:
+        current = self._book.round_number
+        allowed = None if among is None else roster.mask_of(self._table, among)
         if round_number is None:
             return Question(wanted=wanted, allowed=allowed, round_number=current + 1, draw=0)
         others = np.ones(self._table.num_rows, np.bool_) if allowed is None else allowed.copy()
         others[self._book.cohort(current)] = False
-        return Question(wanted=wanted, allowed=others, round_number=current, draw=self._book.draws)
+        return Question(
+            wanted=wanted,
+            allowed=others,
+            round_number=current,
+            draw=self._book.draws,
+            opened_for=self._book.wanted or None,
+        )
 
     def _round_named(self, round_number: int | None) -> int:
         if round_number is None:
@@ -525,7 +606,18 @@ class _Named(Sequence[ClientId]):
         return self._rows.size
 
     def __getitem__(self, place: Any) -> Any:
-        return self._table.ids.of(self._rows[[place]])[0]
+        named = self._table.ids.of(self._rows[[place]])
+        return named[0] if named else f"row {self._rows[place]}"
+
+
+@contextmanager
+def _damage_named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever cannot be taken from a file is damage of that file."""
+    try:
+        yield
+    except (DamagedFileError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        message = f"{path} is damaged: its parts do not fit together ({error})"
+        raise DamagedFileError(message) from error
 
 
 def _as_config(config: TrainingConfig | Mapping[str, Any] | None) -> TrainingConfig:
@@ -537,6 +629,23 @@ def _as_config(config: TrainingConfig | Mapping[str, Any] | None) -> TrainingCon
         return TrainingConfig.from_dict(config)
     message = f"config must be a TrainingConfig, a dict or nothing; got {config!r:.80}"
     raise InvalidArgumentError(message)
+
+
+def _as_mode(mode: object) -> str:
+    if mode not in MODES:
+        message = f"mode must be 'guided' or 'uniform'; got {mode!r:.80}"
+        raise InvalidArgumentError(message)
+    return str(mode)
+
+
+def _as_feedback(client_id: ClientId, feedback: Feedback | Mapping[str, Any]) -> Feedback:
+    if isinstance(feedback, Feedback):
+        return feedback
+    try:
+        return Feedback.from_mapping(feedback)
+    except InvalidFeedbackError as error:
+        message = f"client {client_id!r:.80}: {error}"
+        raise InvalidFeedbackError(message) from error
 
 
 def _whole(name: str, value: object) -> int:

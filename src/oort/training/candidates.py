@@ -7,10 +7,10 @@ have risen: utilities are scaled by a range that moves a little, the staleness b
 ln R, the preferred duration follows a quantile. Where that bound is below the cut-off, the pool is
 what a full pass would find, row by row; where it is not, a full pass is made.
 
-    score = (a(u) + b) · p      with b = √(w ln R / L), p = min(1, T/t)²
+    score = (a(u) + b) · p      with b = √(w ln R / L), p = min(1, T/t)^α
 
 For ρ = max(a's slope ratio, b's ratio), σ = max over u of a(u) − ρ · a₀(u), and
-φ = max(1, T/T₀)²: score ≤ (ρ · score₀ + σ) · φ. The difference a − ρ·a₀ is piecewise linear in
+φ = max(1, T/T₀)^α: score ≤ (ρ · score₀ + σ) · φ. The difference a − ρ·a₀ is piecewise linear in
 u, so its maximum lies at the ends of the two ranges.
 """
 
@@ -42,6 +42,7 @@ class Yardstick:
     scale: Scale
     uncertainty: float
     preferred_s: float
+    alpha: float = 2.0
 
     def worth(self, utility: float) -> float:
         """The scaled utility, in exact arithmetic."""
@@ -67,7 +68,7 @@ def highest_possible(score: float, then: Yardstick, now: Yardstick) -> float:
     ends = (then.scale.low, then.scale.cap, now.scale.low, now.scale.cap)
     corners = [float(end) for end in ends if end >= then.scale.low]
     sigma = max(0.0, *(now.worth(u) - rho * then.worth(u) for u in corners))
-    faster = max(1.0, _ratio(now.preferred_s, then.preferred_s)) ** 2
+    faster = _power(max(1.0, _ratio(now.preferred_s, then.preferred_s)), now.alpha)
     return (rho * max(score, 0.0) + sigma) * faster * _SLACK + _TINY
 
 
@@ -162,6 +163,14 @@ def _merged(rows: Rows, more: Rows) -> Rows:
     there = rows[np.minimum(places, rows.size - 1)] == more if rows.size else np.zeros(0, np.bool_)
     new = more[~there] if rows.size else more
     return np.insert(rows, rows.searchsorted(new), new)
+
+
+def _power(base: float, exponent: float) -> float:
+    """A power that becomes infinite instead of raising."""
+    try:
+        return float(base**exponent)
+    except OverflowError:
+        return math.inf
 
 
 def _ratio(now: float, then: float) -> float:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from oort.clients.columns import EXPLORED, READY, REMOVED, TRIED
+from oort.clients.columns import EXPLORED, LARGEST_STORED, READY, REMOVED, TRIED
 from oort.types import Floats, Mask, Rows
 
 CARE: Final = np.uint8(READY | TRIED | EXPLORED | REMOVED)
@@ -77,4 +77,5 @@ def slower_than(duration_s: Floats, preferred_s: float) -> Mask:
     [False, False, True]
     """
     with np.errstate(invalid="ignore"):
-        return np.asarray(duration_s > duration_s.dtype.type(preferred_s))
+        longest_s = duration_s.dtype.type(min(preferred_s, LARGEST_STORED))
+        return np.asarray(duration_s > longest_s)

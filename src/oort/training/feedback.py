@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from oort.clients.given import Given, numbers
+from oort.clients.given import Given, is_one, listed, numbers
 from oort.errors import InvalidArgumentError
 from oort.types import Mask, Outcome, Rejection
 
@@ -23,6 +23,7 @@ UNUSED: Final = 2
 _NO_OUTCOME: Final = 255
 _CODES: Final = {Outcome.COMPLETED: COMPLETED, Outcome.FAILED: FAILED, Outcome.UNUSED: UNUSED}
 _LARGEST_COUNT: Final = 2**32 - 1
+_LARGEST_SINGLE: Final = float(np.finfo(np.float32).max)
 _SECONDS: Final = "a finite number of seconds, 0 or more"
 _COUNT: Final = "a whole number from 0 to 4,294,967,295"
 
@@ -56,7 +57,7 @@ class Reports:
         """Mark reports as bad; the first reason of each stands."""
         if not where.any():
             return
-        one_for_all = np.ndim(given) == 0 or isinstance(given, str | bytes)
+        one_for_all = is_one(given)
         for place in np.flatnonzero(where & ~self.bad).tolist():
             value = given if one_for_all else given[place]
             plain = value.item() if isinstance(value, np.generic) else value
@@ -95,15 +96,16 @@ def check_reports(
     >>> reports.utility.tolist(), reports.bad.tolist()
     ([3.0, nan], [False, True])
     """
+    outcome = listed(outcome)
     reports = Reports.empty(_outcomes(outcome, count))
     unknown = reports.outcome == _NO_OUTCOME
     reports.reject(unknown, "outcome", outcome, "'completed', 'failed' or 'unused'")
-    _take_samples(reports, num_samples)
-    _take_duration(reports, duration_s)
-    known = _take_ready_utility(reports, utility)
+    _take_samples(reports, listed(num_samples))
+    _take_duration(reports, listed(duration_s))
+    known = _take_ready_utility(reports, listed(utility))
     means = {"loss": mean_squared_loss, "gradient_norm": mean_squared_gradient_norm}
     for measure, given in means.items():
-        known |= _take_mean(reports, measure, given, known, reads)
+        known |= _take_mean(reports, measure, listed(given), known, reads)
     needed = "given for a completed report, or else mean_squared_loss with num_samples"
     reports.reject((reports.outcome == COMPLETED) & ~known, "utility", None, needed)
     _take_sketch(reports, sketch, sketch_width)
@@ -160,15 +162,17 @@ def _take_mean(reports: Reports, measure: str, given: Any, known: Mask, reads: s
 def _take_sketch(reports: Reports, given: Any, width: int) -> None:
     if given is None or width == 0:
         return
-    rows = list(given)
-    if len(rows) != len(reports):
-        message = f"sketch must be one for each of {len(reports)} clients; got {len(rows)}"
+    rows = [given] if is_one(given) else list(given)
+    if is_one(given) or len(rows) != len(reports):
+        got = f"{given!r:.80}" if is_one(given) else len(rows)
+        message = f"sketch must be one for each of {len(reports)} clients; got {got}"
         raise InvalidArgumentError(message)
     sketch = np.full((len(reports), width), np.nan)
     for place, row in enumerate(rows):
-        if row is not None and np.shape(row) == (width,):
-            sketch[place] = numbers(row, width, "sketch").values
-    good = np.isfinite(sketch).all(axis=1)
+        values = [] if is_one(row) else listed(row)
+        if len(values) == width:
+            sketch[place] = numbers(values, width, "sketch").values
+    good = (np.abs(sketch) <= _LARGEST_SINGLE).all(axis=1)
     absent = np.fromiter((row is None for row in rows), np.bool_, len(rows))
     reports.reject(~good & ~absent, "sketch", rows, f"{width} finite numbers")
     reports.sketch = sketch
@@ -182,9 +186,9 @@ def _of_completed(reports: Reports, given: Any, name: str) -> tuple[Given, Mask]
 
 def _outcomes(given: Any, count: int) -> npt.NDArray[np.uint8]:
     """Outcome codes; one outcome stands for all."""
-    if np.ndim(given) == 0:
+    if is_one(given):
         return np.full(count, _code(given), np.uint8)
-    values = given.tolist() if isinstance(given, np.ndarray) else list(given)
+    values = given.tolist() if isinstance(given, np.ndarray) else listed(given)
     if len(values) != count:
         message = f"outcome must be one, or one for each of {count} clients; got {len(values)}"
         raise InvalidArgumentError(message)

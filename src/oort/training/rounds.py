@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from oort.errors import DamagedFileError
+from oort.savefile import column
 from oort.types import Floats, Mask, Rows
 
 History = dict[int, tuple[float, int]]
@@ -86,6 +89,7 @@ class RoundBook:
     round_number: int = 0
     draws: int = 0  #: selections made in the current round: the first one and its top-ups
     pacer_steps: int = 1
+    wanted: int = 0  #: how many the current round was opened for
     selected: dict[int, Rows] = field(default_factory=dict)
     received: dict[int, RowSet] = field(default_factory=dict)
     history: History = field(
@@ -128,18 +132,22 @@ class RoundBook:
             history[round_number] = (total + worth, count + utility.size)
         return history
 
-    def open(self, round_number: int, rows: Rows) -> None:
+    def open(self, round_number: int, rows: Rows, wanted: int) -> None:
         """Begin a round with its first participants, and drop what has become too old."""
         self.round_number = round_number
+        self.wanted = min(wanted, 2**32 - 1)
         self.draws = 1
         self.selected[round_number] = rows
+        oldest = self.oldest
         for kept in (self.selected, self.received, self.history):
-            for old in [r for r in kept if r < self.oldest]:
+            for old in [r for r in kept if r < oldest]:
                 del kept[old]
+        self.unfolded = [entry for entry in self.unfolded if entry[0] >= oldest]
 
     def take_history(self, history: History) -> None:
         """Replace the history by one that the newest reports were folded into."""
-        self.history = {r: entry for r, entry in history.items() if r >= self.oldest}
+        oldest = self.oldest
+        self.history = {r: entry for r, entry in history.items() if r >= oldest}
         self.unfolded = []
 
     def top_up(self, rows: Rows) -> None:
@@ -162,6 +170,7 @@ class RoundBook:
             "round_number": self.round_number,
             "draws": self.draws,
             "pacer_steps": self.pacer_steps,
+            "wanted": self.wanted,
         }
         received = {r: seen.to_rows() for r, seen in self.received.items()}
         arrays = {
@@ -184,33 +193,32 @@ class RoundBook:
 
     @classmethod
     def from_state(
-        cls, memory: int, numbers: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+        cls,
+        memory: int,
+        numbers: Mapping[str, Any],
+        arrays: Mapping[str, npt.NDArray[Any]],
+        num_rows: int,
     ) -> RoundBook:
-        """The book that ``to_state`` gave."""
+        """The book that ``to_state`` gave, of a table with so many rows.
+
+        Raises:
+            DamagedFileError: The values are not such as ``to_state`` gives.
+        """
         book = cls(
             memory=memory,
-            round_number=int(numbers["round_number"]),
-            draws=int(numbers["draws"]),
-            pacer_steps=int(numbers["pacer_steps"]),
+            round_number=_stored_count(numbers, "round_number", 0),
+            draws=_stored_count(numbers, "draws", 0),
+            pacer_steps=_stored_count(numbers, "pacer_steps", 1),
+            wanted=_stored_count({"wanted": 0, **numbers}, "wanted", 0),
         )
-        book.selected = _unstacked("selected", arrays)
-        for round_number, rows in _unstacked("received", arrays).items():
+        book.selected = _unstacked("selected", arrays, num_rows)
+        for round_number, rows in _unstacked("received", arrays, num_rows).items():
             book.note(round_number, rows)
-        sums = zip(arrays["history_sum"].tolist(), arrays["history_count"].tolist(), strict=True)
-        book.history = dict(zip(arrays["history_round"].tolist(), sums, strict=True))
-        rounds = arrays["unfolded_round"]
-        edges = (
-            np.flatnonzero(np.diff(rounds, prepend=-1)) if rounds.size else np.empty(0, np.int64)
-        )
-        for start, end in zip(edges.tolist(), [*edges[1:].tolist(), rounds.size], strict=False):
-            part = slice(start, end)
-            book.unfolded.append(
-                (
-                    int(rounds[start]),
-                    arrays["unfolded_row"][part],
-                    arrays["unfolded_utility"][part],
-                )
-            )
+        rounds = column(arrays, "history_round", np.int64)
+        sums = column(arrays, "history_sum", np.float64, rounds.size).tolist()
+        counts = column(arrays, "history_count", np.int64, rounds.size).tolist()
+        book.history = dict(zip(rounds.tolist(), zip(sums, counts, strict=True), strict=True))
+        book.unfolded = _unfolded(arrays, num_rows)
         return book
 
 
@@ -222,7 +230,43 @@ def _stacked(name: str, by_round: Mapping[int, Rows]) -> dict[str, npt.NDArray[A
     }
 
 
-def _unstacked(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[int, Rows]:
-    ends = np.cumsum(arrays[f"{name}_count"])[:-1]
-    parts = np.split(arrays[f"{name}_row"], ends) if arrays[f"{name}_round"].size else []
-    return dict(zip(arrays[f"{name}_round"].tolist(), parts, strict=True))
+def _unstacked(
+    name: str, arrays: Mapping[str, npt.NDArray[Any]], num_rows: int
+) -> dict[int, Rows]:
+    rounds = column(arrays, f"{name}_round", np.int64)
+    counts = column(arrays, f"{name}_count", np.int64, rounds.size)
+    if counts.min(initial=0) < 0:
+        message = f"column '{name}_count' must be counts; it has {counts.min()}"
+        raise DamagedFileError(message)
+    rows = _stored_rows(arrays, f"{name}_row", num_rows, size=sum(counts.tolist()))
+    parts = np.split(rows, np.cumsum(counts)[:-1]) if rounds.size else []
+    return dict(zip(rounds.tolist(), parts, strict=True))
+
+
+def _unfolded(
+    arrays: Mapping[str, npt.NDArray[Any]], num_rows: int
+) -> list[tuple[int, Rows, Floats]]:
+    rounds = column(arrays, "unfolded_round", np.int64)
+    rows = _stored_rows(arrays, "unfolded_row", num_rows, size=rounds.size)
+    utility = column(arrays, "unfolded_utility", np.float32, rounds.size)
+    edges = [0, *(np.flatnonzero(np.diff(rounds)) + 1).tolist(), rounds.size]
+    parts = [slice(start, end) for start, end in pairwise(edges) if end > start]
+    return [(int(rounds[part.start]), rows[part], utility[part]) for part in parts]
+
+
+def _stored_rows(
+    arrays: Mapping[str, npt.NDArray[Any]], name: str, num_rows: int, *, size: int
+) -> Rows:
+    rows = column(arrays, name, np.int64, size)
+    if rows.size and not 0 <= rows.min() <= rows.max() < num_rows:
+        message = f"column '{name}' must be rows from 0 to {num_rows - 1}; it has others"
+        raise DamagedFileError(message)
+    return rows
+
+
+def _stored_count(numbers: Mapping[str, Any], name: str, least: int) -> int:
+    value = numbers.get(name)
+    if type(value) is not int or not least <= value < 2**32:
+        message = f"'{name}' must be a whole number, {least} or more; it is {value!r:.80}"
+        raise DamagedFileError(message)
+    return value

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from oort import kernels
-from oort.clients.columns import EXPLORED, PRESENT, REMOVED
+from oort.clients.columns import EXPLORED, LARGEST_STORED, PRESENT, REMOVED
 from oort.clients.table import ClientTable
 from oort.config import TrainingConfig
 from oort.kernels import arrays
@@ -86,7 +86,7 @@ class Scoring:
 
         If there are fewer than ``wanted``, it is everyone eligible and explored.
         """
-        share = self.config.cutoff
+        share, wanted = self.config.cutoff, min(wanted, self.table.num_rows)
         if wanted == 0:
             return Pool.empty()
         if self.config.fairness_weight > 0:
@@ -104,10 +104,11 @@ class Scoring:
     def yardstick(self) -> Yardstick:
         """What turns columns into scores in this round."""
         uncertainty = utility.uncertainty(self.round_number, self.config.staleness)
-        return Yardstick(self.scale, float(uncertainty), self.preferred_s)
+        return Yardstick(self.scale, float(uncertainty), self.preferred_s, self.config.alpha)
 
     def best(self, wanted: int) -> tuple[Rows, Single]:
         """The best explored clients, whether they may be picked now or not: a full pass."""
+        wanted = min(wanted, self.table.num_rows)
         rows, scores = self._top(wanted, 1.0, None)
         pool = exploit.settled(rows, scores, wanted, 1.0)
         return pool.rows, pool.scores
@@ -160,7 +161,8 @@ class Scoring:
     def _fairness_of(self, rows: Rows) -> Single:
         columns = self.table.view(rows, self.round_number)
         what = f"fairness '{self.config.fairness}'"
-        return utility.to_unit_range(utility.evaluated(self.fairness, columns, what))
+        values = utility.evaluated(self.fairness, columns, what, lowest=-LARGEST_STORED)
+        return utility.to_unit_range(values)
 
     def _fast_kernels(self) -> ModuleType | None:
         """The compiled kernels, which know α = 2 alone."""
@@ -180,7 +182,7 @@ class Scoring:
             scale.cap,
             scale.inverse_range,
             utility.uncertainty(self.round_number, self.config.staleness),
-            np.float32(self.preferred_s),
+            np.float32(min(self.preferred_s, LARGEST_STORED)),
         )
 
 

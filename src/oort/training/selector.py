@@ -6,6 +6,7 @@ next. State changes elsewhere, in one place, after the decision.
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -50,9 +51,9 @@ class GuidedSelector(BookkeepingSelector):
         """One round of Algorithm 1."""
         config, wanted = self._config, question.wanted
         worth, scale = self._worth(question.round_number)
-        history = self._book.folded(float(scale.cap))
+        history = self._book.folded(self._history_cap(scale))
         steps = self._pacer_steps(question, history)
-        preferred_s = self._preferred_s(wanted, steps)
+        preferred_s = self._patience(question, steps)
 
         roles = Roles(self._table.flags, self._allowed(question, preferred_s))
         epsilon = explore.rate(
@@ -97,9 +98,9 @@ class GuidedSelector(BookkeepingSelector):
         )
 
     def _carry_out(self, question: Question, decision: Decision) -> None:
-        super()._carry_out(question, decision)
         if question.round_number == 1 and question.draw == 0:
             self._warn_if_everyone_will_be_removed(question.wanted)
+        super()._carry_out(question, decision)
 
     def _reads(self) -> str:
         return self._measure.reads
@@ -119,6 +120,15 @@ class GuidedSelector(BookkeepingSelector):
         if not values.size:
             return worth, Scale.between(0.0, 0.0)
         return worth, Scale.between(float(values.min()), arrays.lower_quantile(values, clip))
+
+    def _history_cap(self, scale: Scale) -> float:
+        """Where reports are clipped for the pacer, which compares utilities as reported."""
+        statistics = self._table.statistics
+        if not statistics.num_explored:
+            return math.inf
+        if self._measure.function is None:
+            return float(scale.cap)
+        return statistics.utility_range(self._config.clip_quantile)[1]
 
     def _pacer_steps(self, question: Question, history: History) -> int:
         window, steps = self._config.pacer.window, self._book.pacer_steps
@@ -142,6 +152,20 @@ class GuidedSelector(BookkeepingSelector):
         )
         quantile_s = self._table.statistics.explored_duration_s(min(1.0, steps * step))
         return float("inf") if quantile_s is None else quantile_s
+
+    def _patience(self, question: Question, steps: int) -> float:
+        """T; with an infinite α, at least so long that somebody may take part.
+
+        Otherwise a job whose clients are all slower than T would stand still for ever: no round,
+        no reports, no pacer. A fixed T is a deadline, and stays.
+        """
+        preferred_s = self._preferred_s(question.opened_for or question.wanted, steps)
+        if not np.isinf(self._config.alpha) or self._config.pacer.preferred_s is not None:
+            return preferred_s
+        durations = self._table.duration_s[self._ready_rows(question.allowed)]
+        if not durations.size or not (durations > np.float32(preferred_s)).all():
+            return preferred_s
+        return float(durations.min())
 
     def _allowed(self, question: Question, preferred_s: float) -> Mask | None:
         """Who may be picked: with an infinite α, only those who are not known to be too slow."""
@@ -207,7 +231,11 @@ class GuidedSelector(BookkeepingSelector):
 
     def _warn_if_everyone_will_be_removed(self, wanted: int) -> None:
         limit, rounds = self._config.max_participations, self._config.planned_rounds
-        if limit is None or rounds is None or self.num_clients * limit >= wanted * rounds:
+        if (
+            not isinstance(limit, int)
+            or rounds is None
+            or self.num_clients * limit >= wanted * rounds
+        ):
             return
         message = (
             f"max_participations={limit} cannot last: {self.num_clients} clients × {limit} is "
@@ -251,5 +279,6 @@ def load_selector(path: str | os.PathLike[str]) -> GuidedSelector:
 
     Raises:
         SaveFileError: The file cannot be read, is damaged, or was written by a newer version.
+        ConfigError: Its utility or fairness was not registered in this process.
     """
     return GuidedSelector.load(path)

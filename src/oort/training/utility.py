@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from oort.clients.columns import LARGEST_STORED
 from oort.errors import ConfigError, InvalidArgumentError
 from oort.types import ClientColumns, Floats, Integers
 
@@ -120,7 +121,8 @@ class Scale:
         """The scale from the lowest utility of the explored to the clipping quantile."""
         low4, cap4 = np.float32(low), np.float32(cap)
         spread = cap4 - low4
-        return cls(low4, cap4, np.float32(1) / spread if spread > 0 else np.float32(0))
+        divisible = spread >= np.finfo(np.float32).tiny  # 1 over a subnormal is infinite
+        return cls(low4, cap4, np.float32(1) / spread if divisible else np.float32(0))
 
 
 def scaled_utility(utility: Single, scale: Scale) -> Single:
@@ -150,7 +152,7 @@ def uncertainty(round_number: int, weight: float) -> np.float32:
     >>> float(uncertainty(1, 0.1))
     0.0
     """
-    return np.float32(weight * math.log(max(round_number, 1)))
+    return np.float32(min(weight * math.log(max(round_number, 1)), LARGEST_STORED))
 
 
 def slowness_penalty(duration_s: Floats, *, preferred_s: float, alpha: float) -> Single:
@@ -161,7 +163,7 @@ def slowness_penalty(duration_s: Floats, *, preferred_s: float, alpha: float) ->
     array([1.  , 1.  , 0.25, 1.  ], dtype=float32)
     """
     duration = duration_s.astype(np.float32, copy=False)
-    preferred = np.float32(preferred_s)
+    preferred = np.float32(min(preferred_s, LARGEST_STORED))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         ratio = np.where(duration > preferred, preferred / duration, np.float32(1))
         if alpha == 2.0:
@@ -192,8 +194,10 @@ def to_unit_range(values: Floats) -> Single:
     return np.asarray((values - low) / (high - low), np.float32)
 
 
-def evaluated(function: ColumnFunction, clients: ClientColumns, what: str) -> Single:
-    """Call a user's function and check what it gives; negative numbers are raised to 0.
+def evaluated(
+    function: ColumnFunction, clients: ClientColumns, what: str, *, lowest: float = 0.0
+) -> Single:
+    """Call a user's function and check what it gives; numbers below ``lowest`` are raised to it.
 
     Raises:
         InvalidArgumentError: It gives something else; the message names the function.
@@ -208,7 +212,7 @@ def evaluated(function: ColumnFunction, clients: ClientColumns, what: str) -> Si
         bad = values[~np.isfinite(values)][0]
         message = f"{what} must give finite numbers; got {bad}"
         raise InvalidArgumentError(message)
-    return np.clip(values, 0.0, 1e30).astype(np.float32)
+    return np.clip(values, lowest, LARGEST_STORED).astype(np.float32)
 
 
 def _require_name(registry: Mapping[str, object], name: str, setting: str) -> None:

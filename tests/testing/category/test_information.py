@@ -174,7 +174,7 @@ def test_removed_clients_are_unknown_until_they_are_updated() -> None:
     with pytest.raises(UnknownClientError, match="client 1 is not known"):
         known.rows([1])
     known.update(1, ClientInfo(samples={0: 5}))
-    assert dense(known) == [[5], [4]]
+    assert dense(known) == [[0], [4], [5]], "it comes back to a row of its own"
     assert np.isnan(known.numbers("samples_per_s")[0])
 
 

@@ -60,4 +60,4 @@ def _closed_form(bound: Bound, question: Question, share: float) -> int:
     log_term = math.log(events / question.allowed_failure)
     if log_term <= 0.0:  # α rounds to 1: nothing is asked for
         return 1
-    return min(n, math.ceil((n + 1) / (1.0 + (2.0 * n / log_term) * share**2)))
+    return max(1, min(n, math.ceil((n + 1) / (1.0 + (2.0 * n / log_term) * share * share))))

@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from oort.testing.bounds.question import Question
-from oort.types import Floats
+from oort.types import Floats, Mask
 
 _T = TypeVar("_T")
 _LOG_2 = math.log(2.0)
@@ -67,10 +67,12 @@ def kl(n: Floats, question: Question) -> Floats:
     """
     mean, low = _given(question.mean), _given(question.low)
     with np.errstate(all="ignore"):
-        p = np.where(question.span > 0, (mean - low) / question.span, 0.5).clip(0.0, 1.0)
+        p = np.where(question.span > 0, (mean - low) / question.span, 0.5)
         t = np.where(question.span > 0, question.deviation / question.span, 2.0)
-    above = -_outer(n, _kl_above(p, t))
-    below = -_outer(n, _kl_above(1.0 - p, t))
+    known = _within(p, 0.0, 1.0)
+    p = p.clip(0.0, 1.0)
+    above = -_outer(n, np.where(known, _kl_above(p, t), 0.0))
+    below = -_outer(n, np.where(known, _kl_above(1.0 - p, t), 0.0))
     return _log_sum(np.concatenate([above, below], axis=-1))
 
 
@@ -86,9 +88,7 @@ def bennett(n: Floats, question: Question) -> Floats:
     >>> np.exp(bennett(np.array([150.0]), q)).round(4)
     array([0.0242])
     """
-    up = down = question.span
-    if question.mean is not None and question.low is not None:
-        up, down = question.low + question.span - question.mean, question.mean - question.low
+    up, down = _reach(question)
     std = _given(question.std)
     tails = [-_outer(n, _bennett_rate(question.deviation, std, reach)) for reach in (up, down)]
     return _log_sum(np.concatenate(tails, axis=-1))
@@ -149,7 +149,7 @@ def l1_subsets(n: Floats, question: Question) -> Floats:
         return np.full(size.shape, -np.inf)
     log_events = m * _LOG_2 + math.log1p(-math.exp(min(0.0, (1 - m) * _LOG_2)))
     share = float(_given(question.total_deviation)) / question.max_total
-    return log_events - 2.0 * size * share**2 / (1.0 - (size - 1.0) / question.num_clients)
+    return log_events - 2.0 * size * share * share / (1.0 - (size - 1.0) / question.num_clients)
 
 
 def remaining_share(n: Floats, num_clients: int) -> Floats:
@@ -168,7 +168,7 @@ def _serfling_exponent(n: Floats, question: Question) -> Floats:
     size = np.asarray(n, dtype=np.float64)[..., None]
     with np.errstate(all="ignore"):
         share = np.where(question.span > 0, question.deviation / question.span, np.inf)
-    exponent: Floats = 2.0 * size * share**2 / (1.0 - (size - 1.0) / question.num_clients)
+        exponent: Floats = 2.0 * size * share**2 / (1.0 - (size - 1.0) / question.num_clients)
     return exponent
 
 
@@ -180,6 +180,28 @@ def _kl_above(p: Floats, t: Floats) -> Floats:
         tails = np.where(q < 1, (1.0 - q) * np.log1p(-t / (1.0 - p)), 0.0)
     # A mean that is reachable in exact arithmetic may look one rounding beyond the end.
     return np.where(q > 1.0 + 1e-12, np.inf, np.maximum(heads + tails, 0.0))
+
+
+def _reach(question: Question) -> tuple[Floats, Floats]:
+    """How far a count may be above and below the mean: the range, where nothing better is known.
+
+    A mean outside the range, or a spread too large for it, contradicts what is told; then the
+    range is all that is believed.
+    """
+    span = question.span
+    if question.mean is None or question.low is None:
+        return span, span
+    down = question.mean - question.low
+    up = span - down
+    widest = np.sqrt(np.maximum(up * down, 0.0))
+    possible = _within(down, 0.0, span) & _within(_given(question.std), 0.0, widest)
+    return np.where(possible, up, span), np.where(possible, down, span)
+
+
+def _within(value: Floats, low: float, high: Floats | float) -> Mask:
+    """Whether a value is in its range, but for rounding."""
+    slack = 1e-9 * (1.0 + np.abs(high))
+    return np.asarray((value >= low - slack) & (value <= high + slack))
 
 
 def _bennett_rate(deviation: Floats, std: Floats, reach: Floats) -> Floats:

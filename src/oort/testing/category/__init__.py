@@ -14,8 +14,9 @@ A request flows through these modules in this order:
     budget         all of these, closing in        -> who takes part
     milp           the paper's own ways            -> the same, for comparison
     plan           what the caller gets
+    planner        the order of these steps
 
-`planner` knows the order of the steps; `information` is the only module that keeps state.
+`information` is the only module that keeps state.
 """
 
 from oort.testing.category.information import Category, ClientInformation

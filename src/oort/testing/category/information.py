@@ -43,8 +43,8 @@ class ClientInformation:
         categories: The categories that there are, in order. None: they are taken in as clients
             name them.
 
-    May be used from several threads. Rows are never renumbered: a client that is removed keeps its
-    row.
+    May be used from several threads. Rows are never renumbered: a client that is removed leaves an
+    empty row, and takes a new one if it comes back.
 
     >>> known = ClientInformation()
     >>> known.update("cam-3", ClientInfo(samples={"cat": 120, "dog": 30}, samples_per_s=25))
@@ -183,6 +183,7 @@ class ClientInformation:
             self._length.values[rows] = 0
             for column in self._numbers.values():
                 column.values[rows] = np.nan
+            self._ids.forget(np.unique(rows))
             return number
 
     def mark(self, client_ids: Among | None, *, online: bool) -> None:
@@ -271,6 +272,78 @@ class ClientInformation:
         """Samples of each category over all clients."""
         _, category, count = self.matrix()
         return np.bincount(category, count, minlength=len(self._column_of)).astype(np.int64)
+
+    def known_of(self, client_ids: Among) -> dict[str, npt.NDArray[Any]]:
+        """All that is known of some clients: numbers, and counts as CSR without where rows begin.
+
+        What :meth:`take_known` takes.
+        """
+        with self.lock:
+            rows = np.asarray(self.rows(client_ids))
+            length = self._length.values[rows]
+            places = np.repeat(self._begin.values[rows] - (np.cumsum(length) - length), length)
+            places = places + np.arange(int(length.sum()))
+            return {
+                "length": length,
+                "category": self._category.values[places],
+                "count": self._count.values[places],
+                **{name: column.values[rows] for name, column in self._numbers.items()},
+            }
+
+    def take_known(
+        self,
+        client_ids: Any,
+        known: Mapping[str, npt.NDArray[Any]],
+        categories: Iterable[Category],
+    ) -> None:
+        """Know of some clients what :meth:`known_of` gave elsewhere, under these categories."""
+        with self.lock:
+            for name in categories:
+                self._column_of.setdefault(name, len(self._column_of))
+            rows = self._rows_for(client_ids)
+            for name, column in self._numbers.items():
+                column.values[rows] = known[name]
+            indptr = np.concatenate([[0], np.cumsum(known["length"])])
+            self._write_many(rows, indptr, known["category"].astype(np.int32), known["count"])
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything but the names of the categories, as arrays for a file."""
+        with self.lock:
+            _, category, count = self.matrix()
+            columns = {
+                "length": self._length.values,
+                "online": self._online.values,
+                "present": self._present.values,
+                "category": category,
+                "count": count,
+                **{name: column.values for name, column in self._numbers.items()},
+            }
+            return {**self._ids.to_arrays(), **{f"info_{n}": v for n, v in columns.items()}}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, npt.NDArray[Any]], categories: Iterable[Category], *, fixed: bool
+    ) -> ClientInformation:
+        """What ``to_arrays`` gave, under the same categories.
+
+        Raises:
+            ValueError: The arrays do not fit together.
+        """
+        known = cls(categories)
+        known._fixed = fixed
+        known._ids = ClientIds.from_arrays(arrays)
+        length = arrays["info_length"]
+        named = {"length": known._length, "online": known._online, "present": known._present}
+        for name, column in {**named, **known._numbers}.items():
+            column.set(arrays[f"info_{name}"].astype(column.values.dtype))
+        known._begin.set(np.cumsum(length) - length)
+        known._category.set(arrays["info_category"].astype(np.int32))
+        known._count.set(arrays["info_count"].copy())
+        whole = int(length.sum()) == len(known._category) == len(known._count)
+        if not whole or {len(c) for c, _ in known._columns()} != {len(known._ids)}:
+            message = "the columns of the client information have different lengths"
+            raise ValueError(message)
+        return known
 
     def _checked_counts(
         self, client_id: ClientId, samples: Mapping[Any, Any]

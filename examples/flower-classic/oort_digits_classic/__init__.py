@@ -1,0 +1,1 @@
+"""Digits split by label, in Flower's classic API, with participants picked by Oort."""

@@ -1,0 +1,1 @@
+"""Digits split by label, in Flower, with participants picked by Oort."""

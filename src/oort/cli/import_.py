@@ -1,0 +1,29 @@
+"""``oort import FILE URL``: a job of a store from a file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from oort.store.database import shown
+from oort.store.transfer import import_job
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "file", type=Path, help="a file that oort export or selector.save(...) wrote"
+    )
+    parser.add_argument("url", metavar="URL", help="the store; made where it is not there")
+    parser.add_argument("--job", default="default", help="the new job (default: default)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Import, and say what."""
+    selector = import_job(options.file, options.url, options.job)
+    what = f"round {selector.round_number:,}, {selector.num_clients:,} clients"
+    where = f"{shown(options.url)}: job {options.job!r}"
+    Console().print(f"{where}, {what}", highlight=False)
+    return 0

@@ -1,0 +1,34 @@
+"""The file format of MNIST and its kin: a type, a shape, then the numbers, plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oort.errors import DamagedFileError
+
+_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+
+
+def read(path: Path) -> npt.NDArray[Any]:
+    """The array in an idx file.
+
+    Raises:
+        DamagedFileError: It is not an idx file, or a part of it is missing.
+    """
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] not in _TYPES:
+        message = f"{path} must be an idx file; got {raw[:4]!r} at its start"
+        raise DamagedFileError(message)
+    shape = np.frombuffer(raw, ">u4", count=raw[3], offset=4).astype(int)
+    kind = np.dtype(_TYPES[raw[2]])
+    expected = 4 + 4 * raw[3] + int(np.prod(shape)) * kind.itemsize
+    if len(raw) != expected:
+        message = f"{path} must have {expected} bytes; got {len(raw)}"
+        raise DamagedFileError(message)
+    values = np.frombuffer(raw, kind, offset=4 + 4 * raw[3]).reshape(shape)
+    return values.astype(kind.newbyteorder("="))

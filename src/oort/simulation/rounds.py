@@ -1,0 +1,73 @@
+"""How a round ends: the first K to finish, the clock, and what became of everyone else.
+
+``close`` is a function of times alone, so that rounds can be computed by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from oort.errors import InvalidArgumentError
+from oort.types import Floats, Rows
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a round ended; clients are places in the list of those selected."""
+
+    completed: Rows  #: in the order in which they finished
+    failed: Rows  #: dropped out before the round ended
+    unused: Rows  #: still at work when it ended
+    duration_s: float
+    used_s: float  #: client-seconds of those who completed
+    wasted_s: float  #: client-seconds of all others
+
+
+def overcommitted(participants: int, overcommit: float) -> int:
+    """How many clients to select so that so many finish in time.
+
+    >>> overcommitted(100, 1.3)
+    130
+    """
+    return math.ceil(round(participants * overcommit, 9))
+
+
+def close(
+    duration_s: Floats, drops_after_s: Floats, *, wanted: int, deadline_s: float | None = None
+) -> Ending:
+    """End a round: with the ``wanted``-th to finish, with nobody left, or at the deadline.
+
+    Args:
+        duration_s: When each selected client finishes, had it not dropped out.
+        drops_after_s: When it drops out; infinite for those who do not.
+        wanted: How many updates the round waits for (K).
+        deadline_s: When the round ends at the latest.
+
+    >>> ending = close(np.array([5.0, 1.0, 3.0]), np.array([np.inf, np.inf, 2.0]), wanted=2)
+    >>> ending.completed, ending.failed, ending.duration_s
+    (array([1, 0]), array([2]), 5.0)
+    """
+    if len(duration_s) == 0:
+        message = "a round must have at least one client; got none"
+        raise InvalidArgumentError(message)
+    finishes = duration_s <= drops_after_s
+    known_at_s = np.where(finishes, duration_s, drops_after_s)
+    arrival = np.argsort(np.where(finishes, duration_s, np.inf), kind="stable")[
+        : np.count_nonzero(finishes)
+    ]
+    enough = len(arrival) >= wanted
+    end_s = float(duration_s[arrival[wanted - 1]]) if enough else float(known_at_s.max())
+    if deadline_s is not None:
+        end_s = min(end_s, deadline_s)
+    completed = arrival[:wanted]
+    completed = completed[duration_s[completed] <= end_s]
+    failed = np.flatnonzero(~finishes & (drops_after_s <= end_s))
+    at_work = np.ones(len(duration_s), bool)
+    at_work[completed] = at_work[failed] = False
+    unused = np.flatnonzero(at_work)
+    used_s = float(duration_s[completed].sum())
+    wasted_s = float(drops_after_s[failed].sum() + len(unused) * end_s)
+    return Ending(completed, failed, unused, end_s, used_s, wasted_s)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oort
+from oort.errors import ConfigError
+from oort.simulation.data.base import Encoding
+from oort.simulation.learners.base import Chunk
+from oort.simulation.learners.network import NetworkLearner
+from tests.simulation.examples import small_world
+from tests.simulation.learners.test_network import CLIENTS, LABELS, POOL, chunk_of
+
+torch = pytest.importorskip("torch", reason="torch models need the extra 'sim'")
+
+from oort.simulation.learners.modules import ModuleLearner  # noqa: E402
+
+
+def make_perceptron() -> Any:
+    return torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3))
+
+
+def make_noisy() -> Any:
+    return torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 3))
+
+
+def make_normalised() -> Any:
+    return torch.nn.Sequential(
+        torch.nn.Linear(5, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 3)
+    )
+
+
+def learner_of(make: Any = make_perceptron, proximal: float = 0.0) -> ModuleLearner:
+    return ModuleLearner(make, encoding=Encoding(), learning_rate=0.3, proximal=proximal)
+
+
+@pytest.mark.parametrize("proximal", [0.0, 0.7])
+def test_a_chunk_trains_as_torch_itself_would_train_each_client(proximal: float) -> None:
+    learner = learner_of(proximal=proximal)
+    params = learner.initial(5)
+    result = learner.train(params, POOL, chunk_of(*CLIENTS))
+    expected = {k: np.zeros_like(v) for k, v in params.items()}
+    for place, batches in enumerate(CLIENTS):
+        module = make_perceptron()
+        module.load_state_dict({k: torch.tensor(v) for k, v in params.items()})
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.3)
+        meter = oort.LossMeter()
+        for batch in batches:
+            x, y = torch.tensor(POOL[batch]), torch.tensor(LABELS[batch])
+            loss = torch.nn.functional.cross_entropy(module(x), y, reduction="none")
+            apart = sum(
+                ((p - torch.tensor(params[k])) ** 2).sum() for k, p in module.named_parameters()
+            )
+            meter.update(loss.detach())
+            optimizer.zero_grad()
+            (loss.mean() + proximal / 2 * apart).backward()
+            optimizer.step()
+        for name, value in module.named_parameters():
+            expected[name] += value.detach().numpy() - params[name]
+        measured = result.sum_of_squares[place] / result.seen[place]
+        assert measured == pytest.approx(meter.mean_squared_loss, rel=1e-5)
+    for name, value in expected.items():
+        np.testing.assert_allclose(result.update[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_torch_and_numpy_agree_on_the_same_network() -> None:
+    ours = NetworkLearner((5, 4, 3), encoding=Encoding(), learning_rate=0.3)
+    params = ours.initial(2)
+    names = {"0.weight": "w0", "0.bias": "b0", "2.weight": "w1", "2.bias": "b1"}
+    given = {t: params[n].T.copy() for t, n in names.items()}
+    theirs = learner_of().train(given, POOL, chunk_of(*CLIENTS))
+    mine = ours.train(params, POOL, chunk_of(*CLIENTS))
+    for t, n in names.items():
+        np.testing.assert_allclose(theirs.update[t], mine.update[n].T, rtol=1e-4, atol=1e-5)
+    their_loss, their_right = learner_of().losses(given, POOL, LABELS)
+    our_loss, our_right = ours.losses(params, POOL, LABELS)
+    np.testing.assert_allclose(their_loss, our_loss, rtol=1e-5)
+    np.testing.assert_array_equal(their_right, our_right)
+
+
+def test_torchs_own_random_state_is_left_alone() -> None:
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    learner = learner_of(make_noisy)
+    learner.train(learner.initial(1), POOL, chunk_of(*CLIENTS))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_modules_with_drop_out_train_the_same_twice() -> None:
+    results = []
+    for _ in range(2):
+        learner = learner_of(make_noisy)
+        results.append(learner.train(learner.initial(1), POOL, chunk_of(*CLIENTS)))
+    for name, value in results[0].update.items():
+        np.testing.assert_array_equal(value, results[1].update[name])
+
+
+def test_batch_normalisation_works_without_running_statistics() -> None:
+    learner = learner_of(make_normalised)
+    result = learner.train(learner.initial(1), POOL, chunk_of(*CLIENTS))
+    assert not result.diverged.any()
+
+
+def test_a_diverging_client_is_left_out() -> None:
+    pool = POOL.copy()
+    pool[20:22] = 3e38
+    learner = learner_of(lambda: torch.nn.Linear(5, 3))
+    params = learner.initial(3)
+    result = learner.train(params, pool, chunk_of(CLIENTS[0], CLIENTS[1], [[20, 21], [20, 21]]))
+    assert result.diverged.tolist() == [False, False, True]
+    assert all(np.isfinite(v).all() for v in result.update.values())
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "tokens"),
+    [("Cnn", (8, 8), 0), ("Mobilenet", (8, 8), 0), ("Chars", (6,), 11)],
+)
+def test_our_models_train_a_chunk_at_once(model: str, shape: tuple[int, ...], tokens: int) -> None:
+    from oort.simulation.learners import models
+
+    settings = {"width": 0.25} if model == "Mobilenet" else {}
+    learner = ModuleLearner(
+        lambda: getattr(models, model)(shape, 4, tokens, **settings),
+        encoding=Encoding(num_tokens=tokens),
+        learning_rate=0.05,
+    )
+    pool = np.random.default_rng(0).integers(0, max(tokens, 2), (12, *shape)).astype(np.uint8)
+    rows = np.arange(12).reshape(2, 2, 3)
+    result = learner.train(learner.initial(0), pool, Chunk(rows, rows % 4, np.ones(2)))
+    assert not result.diverged.any()
+    assert result.seen.tolist() == [6, 6]
+
+
+def test_a_simulation_takes_any_module_by_its_name() -> None:
+    model = {"model": "torch.nn:Linear", "model_settings": {"in_features": 60, "out_features": 10}}
+    world = small_world(learner=model)
+    assert sorted(world.learner.initial(1)) == ["bias", "weight"]
+
+
+def test_a_module_that_is_not_there_is_explained() -> None:
+    with pytest.raises(ConfigError, match=r"learner.model must be a module that can be made; got"):
+        small_world(learner={"model": "torch.nn:Lineal"})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+def test_asking_for_cuda_where_there_is_none_is_explained() -> None:
+    with pytest.raises(ConfigError, match=r"learner.device must be 'cpu' or 'auto'"):
+        small_world(learner={"model": "torch.nn:Linear", "device": "cuda"})

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oort.errors import ConfigError
+from oort.simulation.availability import DAY_S, AlwaysOn, DailyCycle, Trace, create, read_trace
+from oort.simulation.config import AvailabilityConfig
+from oort.simulation.tables import table
+
+
+def test_the_daily_cycle_shows_the_shares_of_the_traces() -> None:
+    cycle = DailyCycle(20_000, seed=1)
+    hours = np.arange(24) + 0.5
+    ours = [np.mean([cycle.online(d * DAY_S + h * 3600).mean() for d in (2, 3)]) for h in hours]
+    traced = np.array(table("availability")["online_per_hour"])
+    assert np.corrcoef(ours, traced)[0, 1] > 0.95
+    assert np.mean(ours) == pytest.approx(traced.mean(), rel=0.1)
+
+
+def test_sessions_end_when_they_say() -> None:
+    cycle = DailyCycle(3000, seed=2, start_hour=22)
+    now = 5_000.0
+    rows = np.flatnonzero(cycle.online(now))
+    until = cycle.online_until(now, rows)
+    for row, end in zip(rows[:200], until[:200], strict=True):
+        assert cycle.online(end - 0.01)[row]
+        assert not cycle.online(end + 0.01)[row]
+
+
+def test_those_offline_are_online_until_now() -> None:
+    cycle = DailyCycle(500, seed=2)
+    rows = np.flatnonzero(~cycle.online(100.0))
+    np.testing.assert_array_equal(cycle.online_until(100.0, rows), 100.0)
+
+
+def test_the_job_may_start_at_any_hour() -> None:
+    at_night = DailyCycle(500, seed=3, start_hour=3)
+    from_midnight = DailyCycle(500, seed=3)
+    np.testing.assert_array_equal(at_night.online(0.0), from_midnight.online(3 * 3600.0))
+
+
+def flash(tmp_path: Path, sessions: object) -> Path:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(sessions).encode()))
+    return path
+
+
+def test_a_trace_says_who_is_online_and_repeats(tmp_path: Path) -> None:
+    path = flash(tmp_path, {"a": [[0, 100]], "b": [[50, 80_000]], "c": []})
+    trace = Trace(path, 2, seed=1)
+    assert trace.period_s == DAY_S
+    counts = [int(trace.online(t).sum()) for t in (10, 60, 500, 85_000, DAY_S + 60)]
+    assert counts == [1, 2, 1, 0, 2]
+    both = trace.online_until(60.0, np.array([0, 1]))
+    assert sorted(both) == [100.0, 80_000.0]
+
+
+def test_a_session_that_crosses_the_end_of_the_trace_goes_on_at_its_start(tmp_path: Path) -> None:
+    trace = Trace(flash(tmp_path, {"a": [[-100, 50], [1000, 86_000]]}), 1, seed=1)
+    assert trace.online(DAY_S - 50)[0]
+    assert trace.online_until(DAY_S - 50, np.array([0]))[0] == pytest.approx(DAY_S + 50)
+
+
+def test_a_fedscale_trace_is_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "behave.json"
+    entry = {"active": [10, 200], "inactive": [60], "finish_time": 400, "duration": 1}
+    path.write_text(json.dumps({"1": entry}))
+    assert read_trace(path) == [[(10.0, 60.0), (200.0, 400.0)]]
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"a": []}', "nonsense", '{"a": [[1]]}'])
+def test_a_trace_that_cannot_be_used_is_explained(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=r"trace.json: availability.path must be a"):
+        read_trace(path)
+
+
+def test_settings_choose_the_kind(tmp_path: Path) -> None:
+    path = flash(tmp_path, {"a": [[0, 100]]})
+    assert isinstance(create(AvailabilityConfig(), 3, seed=1), AlwaysOn)
+    assert isinstance(create(AvailabilityConfig(kind="daily"), 3, seed=1), DailyCycle)
+    kind = AvailabilityConfig(kind="trace", path=str(path))
+    assert isinstance(create(kind, 3, seed=1), Trace)

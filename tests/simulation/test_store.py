@@ -1,0 +1,239 @@
+"""Runs on disk: stopped, killed, gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oort.errors import ConfigError, DamagedFileError
+from oort.simulation import SimulationConfig, run
+from oort.simulation.aggregation import ServerState
+from oort.simulation.engine import JobState
+from oort.simulation.store import read_checkpoint, write_checkpoint
+from tests.simulation.examples import small
+
+FILES = ("history.csv", "participations.csv")
+LONG = {
+    "rounds": {"count": 60, "participants": 8},
+    "learner": {"steps": 20, "batch_size": 32},
+    "output": {"checkpoint_every": 5},
+    "devices": {"dropout_rate": 0.1},
+    "availability": {"kind": "daily"},
+    "data": {"clients": 400},
+    "server": {"aggregation": "fedyogi"},
+}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        f"{cell.name}/{name}": (cell / name).read_bytes()
+        for cell in sorted(folder.iterdir())
+        if cell.is_dir()
+        for name in FILES
+    }
+
+
+def rounds_played(folder: Path, cell: str = "oort-seed0") -> int:
+    path = folder / cell / "history.csv"
+    return path.read_bytes().count(b"\n") - 1 if path.is_file() else 0
+
+
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    config = small(availability={"kind": "daily"}, data={"clients": 400})
+    assert run(config, tmp_path / "whole")
+    played = 0
+
+    def after_three() -> bool:
+        nonlocal played
+        played += 1
+        return played % 3 == 0
+
+    while not run(config, tmp_path / "parts", stop=after_three):
+        pass
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+
+
+def test_complete_runs_are_not_run_again(tmp_path: Path) -> None:
+    run(small(), tmp_path)
+    before = contents(tmp_path)
+    seen: list[object] = []
+    assert run(small(), tmp_path, progress=lambda *a: seen.append(a))
+    assert seen == []
+    assert contents(tmp_path) == before
+
+
+def test_a_run_can_be_given_more_rounds(tmp_path: Path) -> None:
+    run(small(), tmp_path / "longer")
+    longer = small(rounds={"count": 9})
+    run(longer, tmp_path / "longer")
+    run(longer, tmp_path / "whole")
+    histories = [
+        (tmp_path / name / "oort-seed0" / "participations.csv").read_bytes()
+        for name in ("longer", "whole")
+    ]
+    assert histories[0] == histories[1]
+
+
+def test_another_experiment_does_not_go_on_in_the_same_folder(tmp_path: Path) -> None:
+    run(small(), tmp_path)
+    with pytest.raises(ConfigError, match=r"data.clients was 60 there; got 61 \(give another"):
+        run(small(data={"clients": 61}), tmp_path)
+
+
+def start(tmp_path: Path, into: Path) -> subprocess.Popen[str]:
+    """A real ``oort simulate`` in a process of its own, once it has played some rounds."""
+    config = tmp_path / "job.json"
+    config.write_text(json.dumps(small(**LONG).to_dict()))
+    code = (
+        "import json, sys; from pathlib import Path; from oort.cli import simulate, main; "
+        "from oort.simulation import SimulationConfig; "
+        "simulate.load = lambda p: SimulationConfig.from_dict(json.loads(Path(p).read_text())); "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "simulate", str(config), "--into", str(into)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    patience = time.monotonic() + 60
+    while rounds_played(into) < 8 and process.poll() is None and time.monotonic() < patience:
+        time.sleep(0.005)
+    return process
+
+
+def resume(into: Path) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from oort.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "simulate", "--resume", str(into)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    into = tmp_path_factory.mktemp("whole")
+    assert run(SimulationConfig.from_dict(small(**LONG).to_dict()), into)
+    return contents(into)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_ctrl_c_leaves_a_run_that_goes_on_to_the_same_end(
+    tmp_path: Path, uninterrupted: dict[str, bytes]
+) -> None:
+    pytest.importorskip("rich", reason="the command line needs the extra 'cli'")
+    into = tmp_path / "run"
+    process = start(tmp_path, into)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "--resume" in out.replace("\n", "")
+    assert 8 <= rounds_played(into) < 60
+    done = resume(into)
+    assert done.returncode == 0, done.stderr
+    assert contents(into) == uninterrupted
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_kill_9_costs_rounds_since_the_checkpoint_and_nothing_else(
+    tmp_path: Path, uninterrupted: dict[str, bytes]
+) -> None:
+    pytest.importorskip("rich", reason="the command line needs the extra 'cli'")
+    into = tmp_path / "run"
+    process = start(tmp_path, into)
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert rounds_played(into) < 60
+    done = resume(into)
+    assert done.returncode == 0, done.stderr
+    assert contents(into) == uninterrupted
+
+
+def test_a_torn_last_line_is_played_again(tmp_path: Path) -> None:
+    run(small(), tmp_path / "whole")
+    calls = iter([False] * 4 + [True])
+    run(small(), tmp_path / "torn", stop=lambda: next(calls))
+    history = tmp_path / "torn" / "oort-seed0" / "history.csv"
+    history.write_bytes(history.read_bytes() + b"6,12.5,0.0,3.")
+    run(small(), tmp_path / "torn")
+    assert contents(tmp_path / "torn") == contents(tmp_path / "whole")
+
+
+def test_a_history_shorter_than_its_checkpoint_is_refused(tmp_path: Path) -> None:
+    calls = iter([False] * 3 + [True])
+    run(small(), tmp_path, stop=lambda: next(calls))
+    history = tmp_path / "oort-seed0" / "history.csv"
+    history.write_bytes(b"".join(history.read_bytes().splitlines(keepends=True)[:2]))
+    with pytest.raises(DamagedFileError, match="must hold the 4 rounds of its checkpoint; got 1"):
+        run(small(), tmp_path)
+
+
+def test_a_selector_that_picks_otherwise_is_noticed(tmp_path: Path) -> None:
+    calls = iter([False] * 3 + [True])
+    run(small(), tmp_path, stop=lambda: next(calls))
+    parts = tmp_path / "oort-seed0" / "participations.csv"
+    lines = parts.read_text().splitlines()
+    fields = lines[1].split(",")
+    other = next(c for c in range(60) if f"1,{c}," not in "\n".join(lines[:12]))
+    lines[1] = ",".join([fields[0], str(other), *fields[2:]])
+    parts.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ConfigError, match="round 1 must be picked again as it was"):
+        run(small(), tmp_path)
+
+
+def test_a_checkpoint_gives_back_what_was_put_in(tmp_path: Path) -> None:
+    params = {"w": np.array([1.5, np.pi], np.float32)}
+    server = ServerState({"w": np.array([0.1, 0.2])}, {"w": np.array([0.3, 0.4])})
+    write_checkpoint(tmp_path / "c.npz", JobState(7, 1.0 / 3.0, params, server))
+    state = read_checkpoint(tmp_path / "c.npz")
+    assert (state.round, state.clock_s) == (7, 1.0 / 3.0)
+    np.testing.assert_array_equal(state.params["w"], params["w"])
+    np.testing.assert_array_equal(state.server.second["w"], server.second["w"])
+
+
+def test_a_damaged_checkpoint_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "c.npz").write_bytes(b"PK nonsense")
+    with pytest.raises(DamagedFileError, match=r"c.npz must be a checkpoint; got"):
+        read_checkpoint(tmp_path / "c.npz")
+
+
+def test_a_run_stopped_at_its_target_stays_stopped(tmp_path: Path) -> None:
+    """Killed between the last round and the note that it was the last one."""
+    target = {"target_accuracy": 0.01, "stop_at_target": True, "every": 2, "clients": 0}
+    config = small(evaluation=target)
+    run(config, tmp_path)
+    before = contents(tmp_path)
+    (tmp_path / "oort-seed0" / "complete").unlink()
+    assert run(config, tmp_path)
+    assert contents(tmp_path) == before
+    assert rounds_played(tmp_path) == 2
+
+
+def test_a_parquet_history_does_not_outlive_its_run(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs the extra 'parquet'")
+    from oort.simulation import read_runs
+
+    run(small(output={"format": "parquet"}), tmp_path)
+    assert (tmp_path / "oort-seed0" / "history.parquet").is_file()
+    longer = small(output={"format": "parquet"}, rounds={"count": 8})
+    calls = iter([True])
+    run(longer, tmp_path, stop=lambda: next(calls))
+    assert not (tmp_path / "oort-seed0" / "history.parquet").is_file()
+    assert len(read_runs([tmp_path])[0].records) == 7
+
+
+def test_a_run_still_being_written_can_be_reported(tmp_path: Path) -> None:
+    from oort.simulation import read_runs
+
+    calls = iter([False] * 3 + [True])
+    run(small(), tmp_path, stop=lambda: next(calls))
+    with (tmp_path / "oort-seed0" / "participations.csv").open("a") as stream:
+        stream.write("5,1")
+    assert len(read_runs([tmp_path])[0].records) == 4

@@ -1,0 +1,67 @@
+"""Stores to test on: a fresh SQLite file, and a fresh database of a real PostgreSQL server."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import oort
+from tests.store.server import Server, binaries
+
+_names = (f"oort_{number}" for number in itertools.count())
+
+Open = Callable[..., oort.DurableSelector]
+
+
+def fresh_server() -> Iterator[Server]:
+    """A server for as long as it is needed; skips where there cannot be one."""
+    if find_spec("psycopg") is None:
+        pytest.skip("psycopg is not installed (extra 'postgres')")
+    programs = binaries()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed: tools/postgres.sh installs it where it may")
+    running = Server(programs)
+    yield running
+    running.remove()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    yield from fresh_server()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a store that is not there yet, on either database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'jobs.db'}"
+    running: Server = request.getfixturevalue("server")
+    return running.create(next(_names))
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'jobs.db'}"
+
+
+@pytest.fixture
+def postgres_url(server: Server) -> str:
+    return server.create(next(_names))
+
+
+@pytest.fixture
+def opened(url: str) -> Iterator[Open]:
+    """Opens selectors on the store and closes them in the end."""
+    made: list[oort.DurableSelector] = []
+
+    def open_one(**options: object) -> oort.DurableSelector:
+        made.append(oort.open_selector(url, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield open_one
+    for selector in made:
+        selector.close()
