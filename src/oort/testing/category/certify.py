@@ -21,7 +21,6 @@ import numpy as np
 
 from oort.testing.category.problem import Int64s, Problem
 
-
 _STEPS = 40
 
 
