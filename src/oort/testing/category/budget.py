@@ -30,15 +30,15 @@ from oort.types import Integers, Mask, Rows
 _LOG = logging.getLogger(__name__)
 _NOBODY: Rows = np.zeros(0, np.int64)
 
-_COLUMNS = 30_000  # entries up to which the linear programme sees every client
+_COLUMNS = 10_000  # entries up to which the linear programme sees every client
 _LARGE = 400_000  # entries from which greedy sets are worth more tries
 _ROUNDS = 12  # times that it may ask for clients which it did not see
 _CUTS = 8  # rows added at one deadline
 _TIDY = 60_000  # entries of all programmes that look for few clients who can do the optimum
-_DIVES = 16  # programmes in which shares are made whole
+_DIVES = 6  # programmes in which shares are made whole
 _DEADLINES = 24  # deadlines tried by the linear programme
 _TRIES = 6  # and before any set is known
-_STEP = 0.75  # how far above the lower bound, in tolerances
+_STEP = 0.95  # how far above the lower bound, in tolerances
 _FEW = (1.25, 2.0, 10.0, math.inf)  # deadlines for greedy sets, in lower bounds
 _MANY = (
     1.01,
