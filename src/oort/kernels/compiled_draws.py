@@ -149,6 +149,8 @@ def _ordered(finish, names, places):
 @_compile
 def _winners(names, weights, places, count, wanted, key):
     """Places of the first of these entrants, in the order of their arrival."""
+    if count == 0:
+        return places[:0]
     finish = np.empty(count, np.float64)
     for i in range(count):
         finish[i] = _finish(key, names[i], weights[i])
