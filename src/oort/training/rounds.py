@@ -128,7 +128,7 @@ class RoundBook:
         for round_number, parts in by_round.items():
             total, count = self.history.get(round_number, (0.0, 0))
             utility = parts[0] if len(parts) == 1 else np.concatenate(parts)
-            worth = float(np.minimum(utility, cap).sum(dtype=np.float64))
+            worth = float(np.add.reduce(np.minimum(utility, cap), dtype=np.float64))
             entries[round_number] = (total + worth, count + utility.size)
         return entries
 
