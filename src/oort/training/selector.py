@@ -149,6 +149,7 @@ class GuidedSelector(BookkeepingSelector):
             wanted=wanted,
             num_clients=self._table.num_present,
             smallest=settings.smallest_step,
+            largest=settings.largest_step,
         )
         quantile_s = self._table.statistics.explored_duration_s(min(1.0, steps * step))
         return float("inf") if quantile_s is None else quantile_s
