@@ -463,7 +463,7 @@ class BookkeepingSelector(ABC):
             message = f"{path} holds {found!r}, not a selector of strategy {cls.strategy!r}"
             raise SaveFileError(message)
         with _damage_named(path):
-            config = TrainingConfig.from_dict(meta["config"])
+            config = TrainingConfig.from_stored(meta["config"])
         selector = cls(config)
         with _damage_named(path):
             selector._restore(meta, arrays)

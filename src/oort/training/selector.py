@@ -194,6 +194,7 @@ class GuidedSelector(BookkeepingSelector):
             wanted=wanted,
             num_clients=self._table.num_present,
             smallest=settings.smallest_step,
+            largest=settings.largest_step,
         )
         return min(1.0, steps * step)
 
