@@ -236,6 +236,21 @@ class LearnerConfig(Settings):
         "FedProx's μ; unset: 0.01 where server.aggregation is 'fedprox', else 0",
     )
     device: str = setting("cpu", one_of("cpu", "cuda", "auto"), "where torch models are trained")
+    cohort: str = setting(
+        "auto",
+        one_of("auto", "at-once", "in-turn"),
+        "torch: a chunk's clients in one pass, or one by one; auto: in turn if they must",
+    )
+    convolutions: str = setting(
+        "auto",
+        one_of("auto", "grouped", "products"),
+        "torch: how a chunk's convolutions are computed",
+    )
+    precision: str = setting(
+        "float32",
+        one_of("float32", "tf32", "bfloat16"),
+        "torch: of products and convolutions; parameters and losses stay in 32 bits",
+    )
 
     @property
     def needs_torch(self) -> bool:

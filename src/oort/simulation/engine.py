@@ -120,8 +120,7 @@ class Job:
             deadline_s=self._config.rounds.deadline_s,
         )
         watch.lap("bookkeeping")
-        trained = self._train(rows[ending.completed], selection.round_number)
-        watch.lap("train")
+        trained = self._train(rows[ending.completed], selection.round_number, watch)
         params, server = self._aggregate(trained)
         watch.lap("aggregate")
         parts = self._participations(selection.round_number, rows, luck, ending, trained)
@@ -190,7 +189,7 @@ class Job:
             luck, drops_after_s=np.minimum(luck.drops_after_s, leaves_after_s)
         )
 
-    def _train(self, clients: Rows, round_number: int) -> Trained:
+    def _train(self, clients: Rows, round_number: int, watch: _Stopwatch) -> Trained:
         """Train the participants from the current model, chunk by chunk."""
         size = self._config.executor.chunk_size
         cohort = self.world.data.cohort(clients)
@@ -210,8 +209,11 @@ class Job:
             )
             chunks.append(chunk)
             members.append(places)
+        watch.lap("plan")
         results = self._executor.train(self.state.params, cohort.pool, chunks)
-        return _gathered(results, members, weights)
+        trained = _gathered(results, members, weights)
+        watch.lap("train")
+        return trained
 
     def _weights(self, clients: Rows) -> Floats:
         if self._config.server.weighting == "equal":

@@ -36,7 +36,7 @@ from oort.simulation.history import (
 )
 
 CONFIG = "config.json"
-TIMINGS = ("select", "train", "aggregate", "evaluate", "bookkeeping")
+TIMINGS = ("select", "plan", "train", "aggregate", "evaluate", "bookkeeping")
 MAY_CHANGE = ("rounds.count", "rounds.max_clock_s", "output.", "evaluation.target_accuracy")
 
 
