@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +86,11 @@ class Report:
         self.say(f"{part}: {name}: {json.dumps(found)}")
 
 
-def timed(work: Callable[[], Any], *, device: str, seconds: float, least: int = 1) -> float:
+def timed(work: Callable[[], Any], *, device: str, seconds: float) -> float:
     """Seconds that one call takes, over as many as fit."""
     _wait(device)
     began, count = time.perf_counter(), 0
-    while count < least or time.perf_counter() - began < seconds:
+    while count < 1 or time.perf_counter() - began < seconds:
         work()
         count += 1
         _wait(device)
@@ -111,12 +112,12 @@ def device_speed(report: Report, *, device: str, seconds: float) -> dict[str, fl
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         a = torch.randn(size, size, device=device, dtype=dtype)
         _ = a @ a
-        took_s = timed(lambda a=a: a @ a, device=device, seconds=min(seconds, 2.0), least=3)
+        took_s = timed(partial(torch.matmul, a, a), device=device, seconds=min(seconds, 2.0))
         torch.set_float32_matmul_precision(before)
         found[f"product_{precision}_tflops"] = round(2 * size**3 / took_s / 1e12, 2)
     a = torch.zeros(2**30 if device == "cuda" else 2**26, dtype=torch.uint8, device=device)
     b = torch.empty_like(a)
-    took_s = timed(lambda: b.copy_(a), device=device, seconds=min(seconds, 1.0), least=3)
+    took_s = timed(lambda: b.copy_(a), device=device, seconds=min(seconds, 1.0))
     found["copy_gb_per_s"] = round(2 * a.numel() / took_s / 1e9, 1)
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     report.add("device", name, found | {"torch": torch.__version__})
@@ -218,7 +219,7 @@ def gflop_per_client_step(model: str) -> float:
     module = getattr(models, model.capitalize())(SHAPE, 10)
     with FlopCounterMode(display=False) as counter:
         module(torch.zeros(BATCH, 1, *SHAPE)).sum().backward()
-    return counter.get_total_flops() / 1e9
+    return float(counter.get_total_flops()) / 1e9
 
 
 def images(folder: Path, count: int = 12_000) -> None:
