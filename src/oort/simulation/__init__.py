@@ -14,6 +14,7 @@
     strategies     selectors by name
     evaluation     how good the model is
     executor       where cohorts are trained: here, or on Ray
+    cohort         who of those selected trains, and what they bring back
     engine         a job in a world, round after round
     history        a row per round, a row per participation
     sinks          TensorBoard, MLflow

@@ -79,7 +79,7 @@ class CellFolder:
     def append(self, result: RoundResult) -> None:
         """Note a finished round."""
         _append(self.path / "history.csv", line(result.record))
-        _append(self.path / "participations.csv", "".join(map(line, result.participations)))
+        _append(self.path / "participations.csv", result.participations.lines())
         laps = [f"{result.timings_s.get(what, 0.0):.6f}" for what in TIMINGS]
         _append(self.path / "timings.csv", f"{result.record.round},{','.join(laps)}\n")
 
