@@ -33,6 +33,7 @@ from oort.simulation.settings import (
     maybe,
     number,
     one_of,
+    quotas,
     refuse_key,
     setting,
     several,
@@ -318,6 +319,26 @@ class EvaluationConfig(Settings):
         maybe(number(0, 1, above=True)),
         "also test on clients picked by the testing selector: deviation, share of the range",
     )
+    chosen_categories: dict[str, int] | str | None = setting(  # noqa: RUF009
+        None,
+        maybe(quotas("representative", "balanced", of="a table of labels, each with its samples")),
+        "also test on samples of labels picked by the testing selector among clients' data",
+    )
+    chosen_samples: int = setting(
+        1000, whole(1), "chosen_categories: how many in all where it is one of the two words"
+    )
+    chosen_budget: int | None = setting(
+        None, maybe(whole(1)), "chosen_categories: from so many clients at most"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.chosen_deviation is None or self.chosen_categories is None,
+            "evaluation.chosen_deviation",
+            "unset where evaluation.chosen_categories is set",
+            self.chosen_deviation,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

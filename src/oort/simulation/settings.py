@@ -129,6 +129,24 @@ def table() -> Rule:
     return Rule("a table", accept)
 
 
+def quotas(*names: str, of: str) -> Rule:
+    """One of these names, or a table of numbers of labels and how many of each.
+
+    >>> quotas("balanced", of="a table").accept({"3": 100})
+    {'3': 100}
+    """
+    name, count = one_of(*names), whole(1)
+
+    def accept(value: Any) -> str | dict[str, int]:
+        if not isinstance(value, Mapping):
+            return str(name.accept(value))
+        if not value or not all(str(label).isdecimal() for label in value):
+            raise ValueError
+        return {str(label): int(count.accept(samples)) for label, samples in value.items()}
+
+    return Rule(f"{name.allowed}, or {of}", accept)
+
+
 def setting(default: Any, rule: Rule, doc: str) -> Any:
     """A field of a section: its default, what it must be, what it means."""
     metadata = {"rule": rule, "doc": doc}
