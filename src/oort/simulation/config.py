@@ -29,6 +29,7 @@ from oort.errors import ConfigError, require
 from oort.simulation.settings import (
     Settings,
     build,
+    file_name,
     flag,
     maybe,
     number,
@@ -394,6 +395,11 @@ class StrategyConfig(Settings):
         """What reports call it."""
         return self.name or self.kind
 
+    @property
+    def folder(self) -> str:
+        """The label as part of a folder's name."""
+        return "".join(c if c.isalnum() or c in "-_." else "-" for c in self.label)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationConfig(Settings):
@@ -405,7 +411,9 @@ class SimulationConfig(Settings):
     (200, 'random', 1.3)
     """
 
-    name: str = setting("simulation", text("a name"), "what the run is called")
+    name: str = setting(
+        "simulation", file_name(), "what the run, and the folder that it goes into, is called"
+    )
     seeds: tuple[int, ...] = setting(
         (0,), several(whole(0), "a list of whole numbers, 0 or more"), "one run per seed"
     )
@@ -431,6 +439,12 @@ class SimulationConfig(Settings):
             len(set(labels)) == len(labels),
             "strategies.name",
             "different for each strategy",
+            labels,
+        )
+        require(
+            len({s.folder.lower() for s in self.strategies}) == len(labels),
+            "strategies.name",
+            "different also as names of folders",
             labels,
         )
         require(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oort.randomness import generator_for
 from oort.simulation.chosen import MOST_SAMPLES_PER_CLIENT, TestSet, chosen_test_set, first_samples
 from oort.simulation.history import NOT_MEASURED
 from oort.simulation.learners.base import Params
 from oort.simulation.world import World
-from oort.types import Floats, Mask
+from oort.types import Floats, Mask, Rows
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Evaluator:
     def __call__(self, params: Params) -> Scores:
         """Test a model."""
         test = self._world.data.test
-        loss, right = self._world.learner.losses(params, test.x, test.y)
+        loss, right = self._losses(params, test.x, test.y)
         return Scores(
             test_loss=float(np.mean(loss)),
             accuracy=float(np.mean(right)),
@@ -63,7 +65,12 @@ class Evaluator:
         """Which samples of a test set the model gets right."""
         cohort = self._world.data.cohort(samples.clients)
         x = cohort.pool[cohort.index[samples.places]]
-        return self._world.learner.losses(params, x, cohort.labels[samples.places])[1]
+        return self._losses(params, x, cohort.labels[samples.places])[1]
+
+    def _losses(self, params: Params, x: npt.NDArray[Any], y: Rows) -> tuple[Floats, Mask]:
+        """The learner's; a sample whose loss is not finite is not right by accident."""
+        loss, right = self._world.learner.losses(params, x, y)
+        return loss, right & np.isfinite(loss)
 
 
 def worst_decile(accuracy: Floats) -> float:

@@ -102,6 +102,22 @@ def text(what: str = "text") -> Rule:
     return Rule(what, accept)
 
 
+def file_name() -> Rule:
+    """Text that can be the name of a folder on any system.
+
+    >>> file_name().accept("day 2")
+    'day 2'
+    """
+
+    def accept(value: Any) -> str:
+        allowed = isinstance(value, str) and all(c.isalnum() or c in "-_. " for c in value)
+        if not allowed or not value.strip(". "):
+            raise ValueError
+        return str(value)
+
+    return Rule("a name of letters, digits, spaces, '-', '_' and '.'", accept)
+
+
 def several(rule: Rule, what: str, *, empty: bool = False) -> Rule:
     """A list of which every entry follows the rule; kept as a tuple."""
 
