@@ -47,6 +47,18 @@ class JobState:
 
 
 @dataclass(frozen=True)
+class _Picked:
+    """Who was selected, and when."""
+
+    selection: Selection
+    rows: Rows  #: the participants
+    new: int  #: of them, selected for the first time
+    online: int  #: clients that could be
+    started_s: float
+    waited_s: float
+
+
+@dataclass(frozen=True)
 class RoundResult:
     """A finished round."""
 
@@ -85,6 +97,7 @@ class Job:
         self._train = CohortTrainer(world, self._executor, self._watch.lap)
         self._evaluate = Evaluator(world)
         self._target_reached = False
+        self._met = np.zeros(world.num_clients, bool)
         for record, parts in past or ():
             self._replay(record, parts)
 
@@ -102,23 +115,21 @@ class Job:
         """Play one round."""
         watch = self._watch
         watch.begin()
-        selection, online, started_s = self._select()
-        rows = np.asarray(selection.participants, np.int64)
+        picked = self._select()
+        number = picked.selection.round_number
         watch.lap("select")
-        luck = self._luck(rows, selection.round_number, started_s)
-        ending, trained = self._train(self.state.params, rows, luck, selection.round_number)
+        luck = self._luck(picked)
+        ending, trained = self._train(self.state.params, picked.rows, luck, number)
         watch.lap("bookkeeping")
         params, server = self._aggregate(trained)
         watch.lap("aggregate")
-        parts = self._attendance(selection.round_number, rows, luck, ending, trained)
+        parts = self._attendance(picked, luck, ending, trained)
         self._tell(parts)
         watch.lap("bookkeeping")
-        clock_s = started_s + ending.duration_s
-        waited_s = started_s - self.state.clock_s
-        self.state = JobState(selection.round_number, clock_s, params, server)
-        scores = self._evaluate(params) if self._is_tested(selection.round_number) else Scores()
+        self.state = JobState(number, picked.started_s + ending.duration_s, params, server)
+        scores = self._evaluate(params) if self._is_tested(number) else Scores()
         watch.lap("evaluate")
-        record = self._record(selection, online, started_s, waited_s, ending, trained, scores)
+        record = self._record(picked, ending, trained, scores)
         self._target_reached = self._reaches_target(scores)
         watch.lap("bookkeeping")
         return RoundResult(record, parts, watch.laps_s)
@@ -141,8 +152,8 @@ class Job:
         target = settings.target_accuracy
         return settings.stop_at_target and target is not None and scores.accuracy >= target
 
-    def _select(self) -> tuple[Selection, int, float]:
-        """Select as soon as there is somebody to select; says how many were online, and when."""
+    def _select(self) -> _Picked:
+        """Select as soon as there is somebody to select."""
         wanted = overcommitted(self._config.rounds.participants, self._config.rounds.overcommit)
         start_s = self.state.clock_s
         while start_s <= self.state.clock_s + PATIENCE_S:
@@ -152,7 +163,9 @@ class Job:
                 among = None if count == len(online) else online
                 selection = self._selector.select(wanted, among=among)
                 if len(selection):
-                    return selection, count, start_s
+                    rows = np.asarray(selection.participants, np.int64)
+                    waited_s = start_s - self.state.clock_s
+                    return _Picked(selection, rows, self._meet(rows), count, start_s, waited_s)
             start_s += WAITING_STEP_S
         message = (
             f"availability must let at least {self._config.rounds.least_online} clients be "
@@ -160,8 +173,15 @@ class Job:
         )
         raise ConfigError(message)
 
-    def _luck(self, rows: Rows, round_number: int, started_s: float) -> Participations:
+    def _meet(self, rows: Rows) -> int:
+        """How many of these are selected for the first time."""
+        new = len(rows) - int(np.count_nonzero(self._met[rows]))
+        self._met[rows] = True
+        return new
+
+    def _luck(self, picked: _Picked) -> Participations:
         """How long each participant takes in this round, and who is lost when."""
+        rows, started_s = picked.rows, picked.started_s
         luck = participations(
             self._config.devices,
             self.world.devices,
@@ -169,7 +189,7 @@ class Job:
             self.world.samples[rows],
             transfer_mb=self.world.transfer_mb,
             seed=self.world.seed,
-            round_number=round_number,
+            round_number=picked.selection.round_number,
         )
         leaves_after_s = self.world.availability.online_until(started_s, rows) - started_s
         return dataclasses.replace(
@@ -187,9 +207,10 @@ class Job:
         return params, server
 
     def _attendance(
-        self, round_number: int, rows: Rows, luck: Participations, ending: Ending, trained: Trained
+        self, picked: _Picked, luck: Participations, ending: Ending, trained: Trained
     ) -> Attendance:
         """What everyone did, as the server sees it."""
+        rows = picked.rows
         places = np.concatenate([ending.completed, ending.failed, ending.unused])
         done, lost = len(ending.completed), len(ending.failed)
         duration_s = np.minimum(luck.duration_s, luck.drops_after_s)[places]
@@ -199,7 +220,7 @@ class Job:
         loss = np.full(len(places), NOT_MEASURED)
         loss[:done] = trained.mean_squared_loss[ending.completed]
         return Attendance(
-            round=round_number,
+            round=picked.selection.round_number,
             client=rows[places],
             outcome=np.repeat(OUTCOMES, [done, lost, len(ending.unused)]),
             duration_s=duration_s,
@@ -227,32 +248,26 @@ class Job:
             )
 
     def _record(
-        self,
-        selection: Selection,
-        online: int,
-        started_s: float,
-        waited_s: float,
-        ending: Ending,
-        trained: Trained,
-        scores: Scores,
+        self, picked: _Picked, ending: Ending, trained: Trained, scores: Scores
     ) -> RoundRecord:
+        selection, rows = picked.selection, picked.rows
         done = ending.completed
         diverged = int(np.count_nonzero(trained.diverged))
         seen = int(trained.seen[done].sum())
-        distinct = self._train.distinct(np.asarray(selection.participants, np.int64)[done])
+        distinct = self._train.distinct(rows[done])
         utility = distinct * np.sqrt(trained.mean_squared_loss[done])
         message_bytes = round(self.world.transfer_mb * 1e6)
         return RoundRecord(
             round=selection.round_number,
-            started_s=started_s,
-            waited_s=waited_s,
+            started_s=picked.started_s,
+            waited_s=picked.waited_s,
             duration_s=ending.duration_s,
             clock_s=self.state.clock_s,
             preferred_s=float(selection.preferred_s),
             epsilon=float(selection.epsilon),
-            online=online,
-            selected=len(selection),
-            explored=len(selection.explored),
+            online=picked.online,
+            selected=len(rows),
+            explored=picked.new,
             completed=len(done),
             failed=len(ending.failed),
             diverged=diverged,
@@ -265,7 +280,7 @@ class Job:
             chosen_accuracy=scores.chosen_accuracy,
             used_s=ending.used_s,
             wasted_s=ending.wasted_s,
-            down_bytes=len(selection) * message_bytes,
+            down_bytes=len(rows) * message_bytes,
             up_bytes=(len(done) + diverged) * message_bytes,
         )
 
@@ -285,7 +300,9 @@ class Job:
                 "got other clients: this version of the selector or its settings differ"
             )
             raise ConfigError(message)
-        self._tell(Attendance.of(parts))
+        attendance = Attendance.of(parts)
+        self._meet(attendance.client)
+        self._tell(attendance)
         self._target_reached = self._reaches_target(Scores(accuracy=record.accuracy))
 
 

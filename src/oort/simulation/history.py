@@ -39,7 +39,7 @@ class RoundRecord:
     epsilon: float  #: the selector's ε
     online: int  #: clients that could be selected
     selected: int
-    explored: int  #: selected for the first time, as the selector tells
+    explored: int  #: of those, for the first time
     completed: int  #: whose updates were used
     failed: int  #: dropped out, or diverged
     diverged: int  #: of those, whose loss or update was not finite
