@@ -20,13 +20,18 @@ def binaries() -> Path | None:
     return next((p for p in places if all((p / name).exists() for name in _NEEDED)), None)
 
 
-class Server:
-    """One server, started."""
+def memory_folder() -> str | None:
+    """A folder in memory where there is one: a killed process needs no disk to sync to."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
-    def __init__(self, programs: Path) -> None:
+
+class Server:
+    """One server, started; in memory, where no folder is given."""
+
+    def __init__(self, programs: Path, folder: Path | None = None) -> None:
         self._programs = programs
         self._user = _unprivileged()
-        self.folder = Path(tempfile.mkdtemp(prefix="oort-pg-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="oort-pg-", dir=folder or memory_folder()))
         if self._user is not None:
             shutil.chown(self.folder, self._user)
         self._run("initdb", "--no-sync", "-A", "trust", "-U", "oort", "-E", "UTF8", "--no-locale")
