@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,6 +54,33 @@ def sqlite_url(tmp_path: Path) -> str:
 @pytest.fixture
 def postgres_url(server: Server) -> str:
     return server.create(next(_names))
+
+
+@contextmanager
+def mounted(megabytes: int) -> Iterator[Path]:
+    """A file system of its own, which anybody may enter; skips where there cannot be one."""
+    folder = Path(tempfile.mkdtemp(prefix="oort-disk-"))
+    folder.chmod(0o755)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"only root can mount a small disk: {done.stderr.strip()}")
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", "-l", str(folder)], check=True)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    finally:
+        folder.rmdir()
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A disk of 3 MiB."""
+    with mounted(3) as folder:
+        yield folder
 
 
 @pytest.fixture
