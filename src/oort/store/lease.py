@@ -6,7 +6,7 @@ cannot see the holder's process watches the beat, and takes over when it has sto
 length of the lease by its own monotonic clock.
 
 Taking over writes an entry into the journal under the new epoch. A holder that was only asleep
-finds its next sequence number taken, and can write nothing any more.
+finds its next sequence number taken, or the epoch another, and can write nothing any more.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from oort.store.schema import Job
 
 OPENED: Final = "opened"
 _LOOKS: Final = 40  # how often a watched beat is looked at
+
+#: Signatures of this process that nobody uses any more, also where the database was never told.
+_given_up: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ def acquire(database: Database, job: Job, lease_s: float, *, beyond: int = 0) ->
         try:
             with database.transaction():
                 epoch, beat, other = current(database, job, for_update=True)
-                alive = processes.is_alive(other) if other else False
+                unused = not other or other in _given_up
+                alive = False if unused else processes.is_alive(other)
                 still = watched == (epoch, beat) and time.monotonic() - since_s >= lease_s
                 if alive is False or still:
                     return _take(database, job, epoch + 1, holder, beyond)
@@ -122,6 +126,7 @@ def renew(database: Database, lease: Lease) -> bool:
 
 def release(database: Database, lease: Lease) -> None:
     """Let the next one in at once."""
+    _given_up.add(lease.holder)
     with database.transaction():
         database.execute(
             "UPDATE oort_leases SET holder = '' WHERE job = ? AND epoch = ?",
