@@ -20,13 +20,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from oort.errors import DamagedStoreError, NewerStoreError, StoreError
+from oort.errors import DamagedStoreError, InvalidArgumentError, NewerStoreError, StoreError
 from oort.store.checksums import checksum
 from oort.store.database import Database, shown
 
 VERSION: Final = 2
 READABLE_SINCE: Final = 1  #: the oldest version whose programs can use a store of ours
 RECORDS_SINCE: Final = 2
+LONGEST_NAME: Final = 200
 
 TABLES: Final = {
     "oort_meta": "name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL",
@@ -151,6 +152,21 @@ def job_named(database: Database, name: str) -> Job | None:
 def next_number(database: Database) -> int:
     """The number that a new job would get."""
     return max([job.number for job in jobs(database)], default=0) + 1
+
+
+def checked_name(name: object) -> str:
+    """A name that a job can have.
+
+    Raises:
+        InvalidArgumentError: It cannot.
+    """
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        message = f"job must be a name of printable characters; got {name!r:.80}"
+        raise InvalidArgumentError(message)
+    if len(name) > LONGEST_NAME:
+        message = f"job must be a name of at most {LONGEST_NAME} characters; got {len(name)}"
+        raise InvalidArgumentError(message)
+    return name
 
 
 def add_job(database: Database, name: str, settings: Mapping[str, Any]) -> Job:

@@ -44,9 +44,15 @@ PLAN: Final = "plan"
 
 
 def testing_settings(seed: int, categories: Any) -> dict[str, Any]:
-    """The settings of a testing job, as its row holds them."""
-    named = None if categories is None else list(categories)
-    return {"what": WHAT, "seed": seed, "categories": named}
+    """The settings of a testing job, as its row holds them.
+
+    Raises:
+        InvalidArgumentError: A testing selector cannot have these.
+    """
+    given = None if categories is None else list(categories)
+    fresh = LocalTestingSelector(seed=seed, categories=given)
+    named = None if given is None else fresh.information.categories
+    return {"what": WHAT, "seed": fresh._seed, "categories": named}
 
 
 class ReplayedTesting(LocalTestingSelector):
@@ -212,14 +218,19 @@ class DurableTestingSelector(ReplayedTesting, Driver):
             return plan
 
     def select_adaptively(self, *given: Any, **options: Any) -> AdaptivePlan:
-        """A test that recruits in batches; that it was begun, and with what, is stored."""
+        """A test that recruits in batches.
+
+        That it was begun, and with what, is stored; its batches and results are the caller's.
+        """
         with self._lock, self._whole():
             plan = super().select_adaptively(*given, **options)
-            self._keep({"kind": "adaptive", "options": {**options, "given": list(given)}})
+            self._keep(_adaptive(plan))
             return plan
 
     def select_by_category(self, *given: Any, **options: Any) -> TestPlan:
         """The fastest way to so many samples of each category, with a proof; it is stored."""
+        with self._lock:
+            pass  # refused before the work where it would be refused after it
         plan = super().select_by_category(*given, **options)
         with self._lock, self._whole():
             self._keep({"kind": "category", **json.loads(plan.to_json())})
@@ -313,6 +324,19 @@ def _deviation(plan: DeviationPlan) -> dict[str, Any]:
         "seed": plan.seed,
         "notes": list(plan.notes),
         "participants": list(plan.participants),
+    }
+
+
+def _adaptive(plan: AdaptivePlan) -> dict[str, Any]:
+    return {
+        "kind": "adaptive",
+        "half_width": plan.half_width,
+        "confidence": plan.confidence,
+        "batch_size": plan.batch_size,
+        "max_participants": plan.max_participants,
+        "num_clients": plan._design.num_clients,
+        "max_samples": plan._design.most,
+        "seed": plan._design.seed,
     }
 
 
