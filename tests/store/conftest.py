@@ -20,16 +20,18 @@ _names = (f"oort_{number}" for number in itertools.count())
 Open = Callable[..., oort.DurableSelector]
 
 
-def fresh_server() -> Iterator[Server]:
+def fresh_server(**where: Path) -> Iterator[Server]:
     """A server for as long as it is needed; skips where there cannot be one."""
     if find_spec("psycopg") is None:
         pytest.skip("psycopg is not installed (extra 'postgres')")
     programs = binaries()
     if programs is None:
         pytest.skip("PostgreSQL is not installed: tools/postgres.sh installs it where it may")
-    running = Server(programs)
-    yield running
-    running.remove()
+    running = Server(programs, **where)
+    try:
+        yield running
+    finally:
+        running.remove()
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ a selection would sleep for longer than the background thread writes.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,8 @@ _WAIT_S: Final = 30.0
 _WAL_BYTES: Final = 4 << 20
 _WAL_PAGES_LEFT_TO_CALLS: Final = 50_000
 
+_IO_ERROR: Final = 10  # also what SQLite says where there is no room for its lock file
+_NEEDED_BYTES: Final = 64 << 10
 _CORRUPT: Final = 11
 _NO_DATABASE: Final = 26
 _NOT_NOW: Final = {5, 6, 10, 13, 9}  # BUSY, LOCKED, IOERR, FULL, INTERRUPT
@@ -210,6 +213,12 @@ class SQLite(Database):
         except sqlite3.Error as error:
             raise self._ours(error) from error
 
+    def _disk_is_full(self) -> bool:
+        try:
+            return shutil.disk_usage(self.path.parent).free < _NEEDED_BYTES
+        except OSError:
+            return False
+
     def _ours(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", 1) & 0xFF
         if code == _CONSTRAINT:
@@ -220,7 +229,8 @@ class SQLite(Database):
         if code == _CORRUPT:
             return DamagedStoreError(f"{self.path} is damaged: {error}")
         if code in _NOT_NOW or isinstance(error, sqlite3.ProgrammingError):
-            return StoreUnavailableError(f"cannot use {self.path} now: {error}")
+            full = " (its disk is full)" if code == _IO_ERROR and self._disk_is_full() else ""
+            return StoreUnavailableError(f"cannot use {self.path} now: {error}{full}")
         return StoreError(f"cannot use {self.path}: {error}")
 
 
