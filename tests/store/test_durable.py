@@ -24,6 +24,7 @@ from oort.errors import (
 )
 from oort.store import capture, keeper, recovery, schema, snapshots, sqlite
 from oort.store.database import connect
+from oort.store.driver import Driver
 from oort.store.journal import Journal
 from tests.store import histories
 from tests.store.conftest import Open
@@ -620,7 +621,7 @@ def test_compacting_inside_a_batch_is_refused(opened: Open) -> None:
         selector.compact()
 
 
-def _snapshot(url: str, selector: oort.DurableSelector) -> None:
+def _snapshot(url: str, selector: Driver) -> None:
     database = connect(url, background=True)
     try:
         keeper.snapshot(database, selector, selector._lease)

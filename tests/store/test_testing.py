@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from oort.errors import (
     StoreUnavailableError,
     UnknownClientError,
 )
-from oort.store import jobs, migration, recovery, schema, transfer
+from oort.store import jobs, migration, recovery, schema, snapshots, transfer
 from oort.store.database import connect
 from oort.store.inspection import inspect
 from oort.store.journal import Journal
 from oort.store.repair import repair
 from oort.store.testing import ReplayedTesting
+from tests.store.test_durable import _snapshot
 from tests.store.testing_histories import play, state_of
 
 OpenTesting = Callable[..., oort.DurableTestingSelector]
@@ -139,6 +140,52 @@ def test_forgetting_reaches_stored_plans_journal_and_snapshots(
     with pytest.raises(UnknownClientError):
         read_back(url).information.samples_of("cam-0")
     assert opened().information.samples_of("cam-5") == {"cat": 100, "dog": 50}
+
+
+def test_forgetting_reaches_the_requests_of_stored_plans(opened: OpenTesting, url: str) -> None:
+    selector = opened()
+    selector.register_clients([f"cam-{number}" for number in range(50)])
+    largest = oort.TakeAll(clients=["cam-7", "cam-8", "cam-9"], range_of_rest=10.0)
+    selector.select_by_deviation(dev_target=5, range_of_capacity=100, take_all=largest)
+    request = selector.plan(1)["request"]
+    assert request["dev_target"] == [5.0]
+    assert request["take_all"][0]["clients"] == ["cam-7", "cam-8", "cam-9"]
+    selector.forget(["cam-8"])
+    plan = selector.plan(1)
+    assert plan["request"]["take_all"][0]["clients"] == ["cam-7", "cam-9"]
+    assert "cam-8" not in json.dumps(plan)
+
+
+def test_the_next_snapshot_erases_forgotten_clients(opened: OpenTesting, url: str) -> None:
+    selector = opened()
+    _camera_plans(selector)
+    _snapshot(url, selector)
+    selector.forget(["cam-0"])
+    _snapshot(url, selector)
+    with closing(connect(url)) as database, database.reading():
+        (left,) = snapshots.listed(database, 1)
+        roster = snapshots.read(database, 1, left).arrays["roster"].tobytes()
+        entries = database.query("SELECT payload FROM oort_journal")
+        plans = database.query("SELECT payload FROM oort_records")
+    held = b"".join([roster, *(bytes(payload) for (payload,) in [*entries, *plans])])
+    assert b"cam-5" in held
+    assert b"cam-0" not in held
+
+
+def test_an_adaptive_test_is_stored_as_it_was_begun(opened: OpenTesting) -> None:
+    selector = opened(seed=4)
+    selector.register_clients(range(40))
+    selector.select_adaptively(0.1, 50, batch_size=5).next_batch()
+    assert selector.plan(1) == {
+        "kind": "adaptive",
+        "half_width": 0.1,
+        "confidence": 0.95,
+        "batch_size": 5,
+        "max_participants": 40,
+        "num_clients": 40,
+        "max_samples": 50.0,
+        "seed": 4,
+    }
 
 
 def test_a_testing_job_is_inspected_exported_imported_and_repaired(
