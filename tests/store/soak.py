@@ -1,17 +1,19 @@
 """Kills durable selectors thousands of times: ``make soak``, or
 
-    python -m tests.store.soak [--kills 5000] [--seed N] [--workers 2]
+    python -m tests.store.soak [--kills 5000] [--flips 1000] [--seed N] [--workers 2]
 
 Training and testing jobs, on SQLite and on PostgreSQL where it is installed (a server of its own,
 started here). The kills are shared out among the four; each is a run of ``tests.store.killing``,
-which says what is compared. Prints a table in the end; the exit status is 1 if anything did not
-hold. The same seed plays the same histories; when a kill comes is also up to the machine.
+which says what is compared. Then bytes of a store's files are flipped, and files cut off. Prints a
+table; the exit status is 1 if anything did not hold. The same seed plays the same histories; when
+a kill comes is also up to the machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -69,8 +71,8 @@ def _run(what: str, where: str, pattern: str, kills: int, seed: int) -> dict[str
     return dict(json.loads(told))
 
 
-def main(kills: int, seed: int, workers: int) -> int:
-    """Kill everything; gives the exit status."""
+def main(kills: int, flips: int, seed: int, workers: int) -> int:
+    """Kill everything, flip everything; gives the exit status."""
     programs = binaries()
     server = None if programs is None else Server(programs)
     places = {k: v for k, v in _SHARES.items() if server is not None or k[1] == "SQLite"}
@@ -92,7 +94,17 @@ def main(kills: int, seed: int, workers: int) -> int:
             server.remove()
     counts = {place: result.result() for place, result in results.items()}
     _show(counts)
-    return 0 if all(counts.values()) else 1
+    return 0 if all(counts.values()) and _flipped(flips) else 1
+
+
+def _flipped(flips: int) -> bool:
+    """The tests of flipped and missing bytes, with thousands of them."""
+    _say(f"\n{flips:,} flipped bytes in each file of a store, and as many places to cut one off:")
+    tests = ["tests/store/test_damage.py", "-k", "flipped_byte or cut_off_anywhere"]
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
+        plain = [sys.executable, "-m", "pytest", "-q", "-n", "0", "--basetemp", f"{folder}/x"]
+        known = {**os.environ, "OORT_FLIPS": str(flips)}
+        return subprocess.run([*plain, *tests], cwd=_ROOT, env=known).returncode == 0
 
 
 def _show(counts: dict[tuple[str, str], dict[str, int] | None]) -> None:
@@ -111,7 +123,8 @@ def _show(counts: dict[tuple[str, str], dict[str, int] | None]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Kill durable selectors and look at what is left")
     parser.add_argument("--kills", type=int, default=5000)
+    parser.add_argument("--flips", type=int, default=1000, help="bytes to flip in each file")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="default: the time")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    sys.exit(main(options.kills, options.seed, options.workers))
+    sys.exit(main(options.kills, options.flips, options.seed, options.workers))

@@ -16,8 +16,9 @@ import pytest
 
 import oort
 from oort.errors import DamagedStoreError, LeaseError, OortError
+from oort.store import lease as leases
 from oort.store.acknowledged import Acknowledged
-from oort.store.database import Database, connect
+from oort.store.database import ConflictError, Database, connect
 from oort.store.inspection import inspect
 from oort.store.repair import repair
 from oort.training.bookkeeping import BookkeepingSelector
@@ -25,6 +26,7 @@ from tests.store import histories
 from tests.store.test_durable import _snapshot, read_back
 
 _STEPS = 30
+_FLIPS = int(os.environ.get("OORT_FLIPS", "60"))  # the soak tries thousands
 _ROOT = Path(__file__).parents[2]
 
 
@@ -172,6 +174,35 @@ def test_a_job_that_is_driven_is_not_repaired(url: str) -> None:
             repair(url)
 
 
+def test_an_index_that_disagrees_with_its_table_is_damage(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a reason to try for ever: the number that looks free never is."""
+    oort.open_selector(url).close()
+
+    def conflict(*given: Any) -> None:
+        message = "it is there already"
+        raise ConflictError(message)
+
+    monkeypatch.setattr(leases, "_take", conflict)
+    with pytest.raises(DamagedStoreError, match="an index disagrees"):
+        oort.open_selector(url)
+
+
+def test_a_lost_lease_is_found_and_made_anew(url: str) -> None:
+    _played(url)
+    state = histories.state_of(read_back(url))
+    _change(url, "DELETE FROM oort_leases")
+    with pytest.raises(DamagedStoreError, match="the lease of job 'default' is missing"):
+        oort.open_selector(url)
+    assert not inspect(url).is_sound
+    (repaired,), _ = repair(url)
+    assert repaired.lost == ["who drove it"]
+    assert inspect(url).is_sound
+    with oort.open_selector(url) as selector:
+        assert histories.state_of(selector) == state
+
+
 def test_repairing_a_sound_store_changes_nothing(url: str) -> None:
     _played(url)
     before = read_back(url)
@@ -288,7 +319,7 @@ def test_a_flipped_byte_anywhere_is_found_or_does_not_matter(
     chance = random.Random(name)
     found = 0
     data = (crashed.folder / name).read_bytes()
-    for _ in range(60):
+    for _ in range(_FLIPS):
         path = crashed.copy(tmp_path / "c")
         place = chance.randrange(len(data))
         changed = (
@@ -307,7 +338,7 @@ def test_flipped_bytes_of_a_closed_file_are_found_or_repaired(
     data = whole.read_bytes()
     chance = random.Random(3)
     found = repaired = 0
-    for number in range(60):
+    for number in range(_FLIPS):
         path = tmp_path / f"c{number}" / "live.db"
         path.parent.mkdir()
         place = chance.randrange(100, len(data))
@@ -325,6 +356,38 @@ def test_flipped_bytes_of_a_closed_file_are_found_or_repaired(
         repaired += 1
     assert found > 5
     assert repaired > found / 2
+
+
+def test_a_closed_file_cut_off_anywhere_is_refused_or_whole(
+    crashed: _Crashed, tmp_path: Path
+) -> None:
+    """At each of its first bytes, around the ends of its pages, and anywhere."""
+    whole = crashed.copy(tmp_path / "closed")
+    state = _open_and_close(whole)
+    data = whole.read_bytes()
+    chance = random.Random(5)
+    pages = [at + more for at in range(4096, len(data), 4096) for more in (-1, 0, 1)]
+    first, anywhere = chance.sample(range(200), 40), chance.sample(range(len(data)), _FLIPS)
+    for length in [0, 1, 99, 100, *first, *chance.sample(pages, 30), *anywhere]:
+        whole.write_bytes(data[:length])
+        for suffix in ("-wal", "-shm"):
+            whole.with_name(f"{whole.name}{suffix}").unlink(missing_ok=True)
+        assert _is_refused(whole, state) or length > len(data) / 2
+        assert Acknowledged(whole).sequence(1), "the note must survive"
+
+
+@pytest.mark.parametrize("table", ["oort_journal", "oort_jobs", "oort_meta", "oort_snapshots"])
+def test_text_that_is_none_is_damage(tmp_path: Path, table: str) -> None:
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with oort.open_selector(url) as selector:
+        selector.register_clients(range(9))
+        selector.compact()
+        selector.select(3)
+    columns = {"oort_journal": "kind", "oort_meta": "value", "oort_snapshots": "description"}
+    column = columns.get(table, "name")
+    _change(url, f"UPDATE {table} SET {column} = CAST(? AS TEXT)", b"\xb1\xff\xfe")
+    with pytest.raises(DamagedStoreError):
+        oort.open_selector(url)
 
 
 def test_a_file_whose_structure_is_damaged_is_salvaged(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_a_job_goes_from_one_store_to_another(url: str, tmp_path: Path) -> None:
 
 def test_what_is_not_there_cannot_be_exported(url: str, tmp_path: Path) -> None:
     oort.open_selector(url).close()
-    with pytest.raises(StoreError, match="has no job 'kb'"):
+    with pytest.raises(StoreError, match="must have a job 'kb'; it has 'default'"):
         transfer.export_job(url, "kb", tmp_path / "kb.oort")
     with pytest.raises(StoreError, match="there is no store"):
         transfer.export_job(f"sqlite:///{tmp_path}/none.db", "kb", tmp_path / "kb.oort")

@@ -22,6 +22,7 @@ from oort.store.database import ConflictError, Database, shown
 from oort.store.schema import Job
 
 OPENED: Final = "opened"
+_MOST_CONFLICTS: Final = 1_000
 _LOOKS: Final = 40  # how often a watched beat is looked at
 
 #: Signatures of this process that nobody uses any more, also where the database was never told.
@@ -47,6 +48,7 @@ def acquire(database: Database, job: Job, lease_s: float, *, beyond: int = 0) ->
     holder = processes.signature()
     watched: tuple[int, int] | None = None
     since_s = time.monotonic()
+    conflicts = 0
     while True:
         try:
             with database.transaction():
@@ -56,8 +58,12 @@ def acquire(database: Database, job: Job, lease_s: float, *, beyond: int = 0) ->
                 still = watched == (epoch, beat) and time.monotonic() - since_s >= lease_s
                 if alive is False or still:
                     return _take(database, job, epoch + 1, holder, beyond)
-        except ConflictError:
-            continue  # the old holder committed one more entry just now
+        except ConflictError as error:
+            conflicts += 1
+            if conflicts < _MOST_CONFLICTS:
+                continue  # the old holder committed one more entry just now
+            message = f"{shown(database.url)} is damaged: an index disagrees with its table"
+            raise DamagedStoreError(message) from error
         if alive or (watched is not None and watched != (epoch, beat)):
             raise _refused(database, job, other)
         watched = (epoch, beat)

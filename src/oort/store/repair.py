@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from oort.errors import DamagedStoreError, LeaseError, StoreError
+from oort.errors import DamagedStoreError, LeaseError
 from oort.store import jobs, keeper, processes, recovery, schema, snapshots
 from oort.store import lease as leases
 from oort.store.checksums import checksum
@@ -23,6 +24,8 @@ from oort.store.recovery import Recovered
 from oort.store.schema import Job
 from oort.store.sqlite import SQLite
 from oort.training.changes import Reported, Selected
+
+_BEYOND_EPOCHS: Final = 1_000_000  # more than there can have been since the journal was compacted
 
 
 @dataclass(slots=True)
@@ -48,11 +51,14 @@ def repair(url: str, job: str | None = None) -> tuple[list[Repaired], Path | Non
     database = connect(url)
     try:
         schema.version_of(database)
-        found = [j for j in schema.jobs(database) if job in (None, j.name)]
-        if job is not None and not found:
-            message = f"{shown(url)} has no job {job!r}"
-            raise StoreError(message)
-        return [_repair_job(database, each) for each in found], aside
+        found = schema.jobs(database) if job is None else [schema.existing_job(database, job)]
+        with database.transaction():
+            without = _complete_leases(database)
+        repaired = [_repair_job(database, each) for each in found]
+        for each in repaired:
+            if each.job in without:
+                each.lost.insert(0, "who drove it")
+        return repaired, aside
     finally:
         database.close()
 
@@ -192,7 +198,6 @@ def _copy_readable(source: SQLite, target: Database) -> None:
             except DamagedStoreError:
                 continue
             break
-    _complete_leases(target)
 
 
 def _put(target: Database, name: str, row: Row) -> None:
@@ -201,11 +206,18 @@ def _put(target: Database, name: str, row: Row) -> None:
         target.execute(f"INSERT OR IGNORE INTO {name} VALUES ({marks})", *row)
 
 
-def _complete_leases(target: Database) -> None:
-    with target.transaction():
-        target.execute(
-            "INSERT OR IGNORE INTO oort_leases SELECT job, 1000000, 0, '' FROM oort_jobs"
+def _complete_leases(database: Database) -> set[str]:
+    """Give a lease to jobs whose own is gone, of an epoch beyond all others; says which."""
+    without: dict[int, str] = dict(
+        database.query(
+            "SELECT job, name FROM oort_jobs WHERE job NOT IN (SELECT job FROM oort_leases)"
         )
+    )
+    for number in without:
+        ((newest,),) = database.query("SELECT max(epoch) FROM oort_journal WHERE job = ?", number)
+        values = (number, (newest or 0) + _BEYOND_EPOCHS, 0, "")
+        database.insert("INSERT INTO oort_leases VALUES (?, ?, ?, ?)", [values])
+    return set(without.values())
 
 
 def _free_name(path: Path) -> Path:

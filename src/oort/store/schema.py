@@ -149,6 +149,22 @@ def job_named(database: Database, name: str) -> Job | None:
     return next((job for job in jobs(database) if job.name == name), None)
 
 
+def existing_job(database: Database, name: str | None) -> Job:
+    """The job of a name; without one, the only job that there is.
+
+    Raises:
+        StoreError: There is none, or it is not clear which; the message lists those there are.
+    """
+    found = jobs(database)
+    fitting = [job for job in found if name in (None, job.name)]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = ", ".join(repr(job.name) for job in found[:20]) or "none at all"
+    wanted = "one job: say which" if name is None else f"a job {name!r}"
+    message = f"{shown(database.url)} must have {wanted}; it has {names:.400}"
+    raise StoreError(message)
+
+
 def next_number(database: Database) -> int:
     """The number that a new job would get."""
     return max([job.number for job in jobs(database)], default=0) + 1

@@ -27,7 +27,7 @@ _NEEDED_BYTES: Final = 64 << 10
 _CORRUPT: Final = 11
 _NO_DATABASE: Final = 26
 _NOT_NOW: Final = {5, 6, 10, 13, 9}  # BUSY, LOCKED, IOERR, FULL, INTERRUPT
-_CONSTRAINT: Final = 19
+_KEY_IS_THERE: Final = {1555, 2067}  # CONSTRAINT_PRIMARYKEY, CONSTRAINT_UNIQUE
 
 _gates: dict[str, threading.Lock] = {}
 _gates_lock = threading.Lock()
@@ -212,6 +212,9 @@ class SQLite(Database):
             yield
         except sqlite3.Error as error:
             raise self._ours(error) from error
+        except UnicodeDecodeError as error:  # even its messages name what it found
+            message = f"{self.path} is damaged: it holds text that is none ({error})"
+            raise DamagedStoreError(message) from error
 
     def _disk_is_full(self) -> bool:
         try:
@@ -220,13 +223,14 @@ class SQLite(Database):
             return False
 
     def _ours(self, error: sqlite3.Error) -> Exception:
-        code = getattr(error, "sqlite_errorcode", 1) & 0xFF
-        if code == _CONSTRAINT:
+        whole_code = getattr(error, "sqlite_errorcode", 1)
+        code = whole_code & 0xFF
+        if whole_code in _KEY_IS_THERE:
             return ConflictError(str(error))
         if code == _NO_DATABASE:
             message = f"{self.path} is no SQLite database, or its beginning is damaged ({error})"
             return DamagedStoreError(message)
-        if code == _CORRUPT:
+        if code == _CORRUPT or "Could not decode to UTF-8" in str(error):
             return DamagedStoreError(f"{self.path} is damaged: {error}")
         if code in _NOT_NOW or isinstance(error, sqlite3.ProgrammingError):
             full = " (its disk is full)" if code == _IO_ERROR and self._disk_is_full() else ""

@@ -28,8 +28,12 @@ from oort.store.testing import WHAT, ReplayedTesting
 _RECORD: Final = "record-"
 
 
-def export_job(url: str, job: str, path: str | os.PathLike[str]) -> Replayed | ReplayedTesting:
+def export_job(
+    url: str, job: str | None, path: str | os.PathLike[str]
+) -> tuple[str, Replayed | ReplayedTesting]:
     """Write a job to a file that ``oort.load_selector`` and :func:`import_job` read.
+
+    Gives the job's name, which may be left out where a store has one job, and its selector.
 
     It may be driven meanwhile: what is written is of one moment.
 
@@ -40,10 +44,7 @@ def export_job(url: str, job: str, path: str | os.PathLike[str]) -> Replayed | R
     database = connect(url)
     try:
         schema.version_of(database)
-        found = schema.job_named(database, job)
-        if found is None:
-            message = f"{shown(url)} has no job {job!r}"
-            raise StoreError(message)
+        found = schema.existing_job(database, job)
         selector = jobs.blank(found)
         state = selector.state(recovery.recover(database, found, selector).sequence)
         named = records.names(database, found)
@@ -55,7 +56,7 @@ def export_job(url: str, job: str, path: str | os.PathLike[str]) -> Replayed | R
         database.close()
     meta = {**state.meta, "records": [list(name) for name in named]}
     savefile.write(path, meta, {**state.arrays, **blobs})
-    return selector
+    return found.name, selector
 
 
 def import_job(path: str | os.PathLike[str], url: str, job: str) -> Replayed | ReplayedTesting:
