@@ -300,8 +300,8 @@ def table(results: dict[str, Any]) -> str:
         ),
         (
             "snapshot, ids of 15 characters included",
-            f"{results['snapshot']['snapshot_bytes_per_client']} bytes per client; the whole file, "
-            f"with room to spare, {results['snapshot']['file_bytes_per_client']}",
+            f"{results['snapshot']['snapshot_bytes_per_client']} bytes per client; the file, "
+            f"spare room included, {results['snapshot']['file_bytes_per_client']}",
         ),
         (
             "journal",

@@ -390,6 +390,25 @@ def test_text_that_is_none_is_damage(tmp_path: Path, table: str) -> None:
         oort.open_selector(url)
 
 
+def test_a_table_that_is_not_what_it_was_made_as_is_found_and_salvaged(tmp_path: Path) -> None:
+    """A byte of the text that defines a table: SQLite itself finds nothing wrong with it."""
+    path = tmp_path / "jobs.db"
+    url = f"sqlite:///{path}"
+    states = _played(url)
+    before = b"oort_leases (job INTEGER PRIMARY KEY"
+    data = path.read_bytes()
+    assert data.count(before) == 1
+    path.write_bytes(data.replace(before, before.replace(b"R P", b"R\xdfP")))
+    with pytest.raises(DamagedStoreError, match="the lease of job 'default' is missing"):
+        oort.open_selector(url)
+    assert "the definition of table oort_leases has changed" in inspect(url).damage
+    _, aside = repair(url)
+    assert aside is not None
+    assert inspect(url).is_sound
+    with oort.open_selector(url) as selector:
+        assert histories.state_of(selector) == states[-1][1]
+
+
 def test_a_file_whose_structure_is_damaged_is_salvaged(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     with oort.open_selector(url, job="kb") as selector:

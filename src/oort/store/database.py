@@ -81,6 +81,10 @@ class Database(ABC):
     def damage(self) -> list[str]:
         """What the database itself finds wrong with its own structure."""
 
+    def definitions(self) -> dict[str, bytes]:
+        """How each table was made, where the database keeps that as text."""
+        return {}
+
     @abstractmethod
     def size(self) -> int:
         """Bytes on disk, as far as they can be told."""

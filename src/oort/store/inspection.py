@@ -60,7 +60,7 @@ def inspect(url: str, job: str | None = None) -> StoreReport:
     database = connect(url)
     try:
         version = schema.version_of(database)
-        damage = database.damage()
+        damage = schema.damage(database)
         try:
             found = schema.jobs(database)
         except DamagedStoreError as error:

@@ -144,7 +144,7 @@ def _salvaged(url: str) -> Path | None:
     """Copy what can be read to a new file, where SQLite finds its file damaged."""
     database = connect(url)
     try:
-        if not isinstance(database, SQLite) or not database.damage():
+        if not isinstance(database, SQLite) or not schema.damage(database):
             return None
         path = database.path
         _refuse_if_driven(database)
@@ -210,7 +210,8 @@ def _complete_leases(database: Database) -> set[str]:
     """Give a lease to jobs whose own is gone, of an epoch beyond all others; says which."""
     without: dict[int, str] = dict(
         database.query(
-            "SELECT job, name FROM oort_jobs WHERE job NOT IN (SELECT job FROM oort_leases)"
+            "SELECT job, name FROM oort_jobs WHERE NOT EXISTS "
+            "(SELECT 1 FROM oort_leases WHERE oort_leases.job = oort_jobs.job)"
         )
     )
     for number in without:

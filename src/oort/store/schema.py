@@ -90,6 +90,20 @@ def create(database: Database, version: int = VERSION) -> None:
     note_version(database, version)
 
 
+def damage(database: Database) -> list[str]:
+    """What is wrong with the tables themselves: the database's own view, and their definitions."""
+    found = database.damage()
+    try:
+        version, made = version_of(database), database.definitions()
+    except DamagedStoreError:
+        return found or [f"the tables of {shown(database.url)} cannot be read"]
+    if version in TABLES_OF and made:
+        for name, columns in TABLES_OF[version].items():
+            if made.get(name) != f"CREATE TABLE {name} ({columns})".encode():
+                found.append(f"the definition of table {name} has changed")
+    return found
+
+
 def note_version(database: Database, version: int) -> None:
     """Say which version the tables are of (inside a transaction)."""
     values = {"schema_version": version, "readable_since": READABLE_SINCE}

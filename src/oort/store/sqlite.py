@@ -145,6 +145,13 @@ class SQLite(Database):
         rows = self.query("SELECT name FROM sqlite_master WHERE type = 'table'")
         return {name for (name,) in rows}
 
+    def definitions(self) -> dict[str, bytes]:
+        """How each table was made, as bytes: they need not be text any more."""
+        rows = self.query(
+            "SELECT CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master WHERE type = 'table'"
+        )
+        return {bytes(name).decode(errors="replace"): bytes(sql or b"") for name, sql in rows}
+
     def damage(self) -> list[str]:
         """What SQLite's own check finds."""
         try:
