@@ -203,6 +203,34 @@ def test_a_lost_lease_is_found_and_made_anew(url: str) -> None:
         assert histories.state_of(selector) == state
 
 
+@pytest.mark.parametrize("how", ["gone", "changed", "name changed"])
+def test_a_job_whose_row_is_lost_is_found_in_its_snapshot(url: str, how: str) -> None:
+    with oort.open_selector(url, config=histories.CONFIG) as selector:
+        for step in range(20):
+            histories.play(selector, 4, step)
+        selector.compact()
+        histories.play(selector, 4, 20)
+        state = histories.state_of(selector)
+    if how == "gone":
+        _change(url, "DELETE FROM oort_jobs")
+    else:
+        column = "settings = ''" if how == "changed" else "name = ''"
+        _change(url, f"UPDATE oort_jobs SET {column}")
+    (repaired,), _ = repair(url)
+    assert repaired.job == ("default" if how == "changed" else "recovered-1")
+    assert "its settings as they were written" in repaired.lost[0]
+    assert inspect(url).is_sound
+    with oort.open_selector(url, job=repaired.job, config=histories.CONFIG) as selector:
+        assert histories.state_of(selector) == state
+
+
+def test_a_job_whose_settings_are_nowhere_cannot_be_repaired(url: str) -> None:
+    _played(url, 5)
+    _change(url, "UPDATE oort_jobs SET settings = ''")
+    with pytest.raises(DamagedStoreError, match="the settings of job 1 are lost"):
+        repair(url)
+
+
 def test_repairing_a_sound_store_changes_nothing(url: str) -> None:
     _played(url)
     before = read_back(url)
@@ -348,10 +376,10 @@ def test_flipped_bytes_of_a_closed_file_are_found_or_repaired(
             continue
         found += 1
         try:
-            repair(f"sqlite:///{path}")
+            (fixed,), _ = repair(f"sqlite:///{path}")
         except OortError:
             continue
-        with oort.open_selector(f"sqlite:///{path}") as selector:
+        with oort.open_selector(f"sqlite:///{path}", job=fixed.job) as selector:
             selector.select(1)
         repaired += 1
     assert found > 5

@@ -4,28 +4,22 @@ What is good is kept: the newest good snapshot and every entry after it up to th
 missing or changed. It becomes a new snapshot under a number that was never given out, so that a
 writer from before cannot go on; everything older goes.
 
-A SQLite file whose own structure is damaged is first salvaged: what can be read of each table is
-copied to a new file, and the damaged one is kept beside it.
+Before that, what the jobs themselves stand on is put in order: see ``salvage``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
-from oort.errors import DamagedStoreError, LeaseError
-from oort.store import jobs, keeper, processes, recovery, schema, snapshots
+from oort.store import jobs, keeper, recovery, salvage, schema, snapshots
 from oort.store import lease as leases
 from oort.store.checksums import checksum
-from oort.store.database import Database, Row, connect, shown
+from oort.store.database import Database, connect
 from oort.store.payloads import decode
 from oort.store.recovery import Recovered
 from oort.store.schema import Job
-from oort.store.sqlite import SQLite
 from oort.training.changes import Reported, Selected
-
-_BEYOND_EPOCHS: Final = 1_000_000  # more than there can have been since the journal was compacted
 
 
 @dataclass(slots=True)
@@ -47,17 +41,16 @@ def repair(url: str, job: str | None = None) -> tuple[list[Repaired], Path | Non
         LeaseError: Somebody drives a job that would be touched.
         DamagedStoreError: Too much is damaged to tell the jobs.
     """
-    aside = _salvaged(url)
+    aside = salvage.salvaged(url)
     database = connect(url)
     try:
         schema.version_of(database)
-        found = schema.jobs(database) if job is None else [schema.existing_job(database, job)]
         with database.transaction():
-            without = _complete_leases(database)
+            anew = salvage.missing_rows(database)
+        found = schema.jobs(database) if job is None else [schema.existing_job(database, job)]
         repaired = [_repair_job(database, each) for each in found]
         for each in repaired:
-            if each.job in without:
-                each.lost.insert(0, "who drove it")
+            each.lost[:0] = anew.get(each.job, [])
         return repaired, aside
     finally:
         database.close()
@@ -135,94 +128,3 @@ def _described(kind: str, payload: bytes) -> str:
             return f"{change.taken.rows.size} reports of round {change.round_number}"
         case _:
             return f"'{kind}'"
-
-
-# A damaged SQLite file
-
-
-def _salvaged(url: str) -> Path | None:
-    """Copy what can be read to a new file, where SQLite finds its file damaged."""
-    database = connect(url)
-    try:
-        if not isinstance(database, SQLite) or not schema.damage(database):
-            return None
-        path = database.path
-        _refuse_if_driven(database)
-        fresh = path.with_name(f"{path.name}.salvaged")
-        fresh.unlink(missing_ok=True)
-        target = connect(f"sqlite:///{fresh}", create=True)
-        try:
-            _copy_readable(database, target)
-            target.tidy(erase=True)
-        finally:
-            target.close()
-    finally:
-        database.close()
-    aside = _free_name(path)
-    for suffix in ("", "-wal", "-shm"):
-        old = path.with_name(f"{path.name}{suffix}")
-        if old.exists():
-            old.rename(aside.with_name(f"{aside.name}{suffix}"))
-    fresh.rename(path)
-    return aside
-
-
-def _refuse_if_driven(database: Database) -> None:
-    try:
-        holders = [row[0] for row in database.query("SELECT holder FROM oort_leases")]
-    except DamagedStoreError:
-        return
-    for holder in holders:
-        if holder and processes.is_alive(holder) is not False:
-            message = f"{shown(database.url)} is in use by {processes.described(holder)}"
-            raise LeaseError(message)
-
-
-def _copy_readable(source: SQLite, target: Database) -> None:
-    """Every row that can be read, from either end of each table."""
-    try:
-        version = schema.version_of(source)
-    except DamagedStoreError:
-        version = schema.VERSION
-    with target.transaction():
-        schema.create(target, version)
-        target.execute("DELETE FROM oort_meta")
-        schema.note_version(target, version)
-    for name in schema.TABLES_OF[version]:
-        if name == "oort_meta":
-            continue
-        for order in ("ASC", "DESC"):
-            try:
-                for row in source.rows(f"SELECT * FROM {name} ORDER BY rowid {order}"):
-                    _put(target, name, row)
-            except DamagedStoreError:
-                continue
-            break
-
-
-def _put(target: Database, name: str, row: Row) -> None:
-    marks = ", ".join("?" * len(row))
-    with target.transaction():
-        target.execute(f"INSERT OR IGNORE INTO {name} VALUES ({marks})", *row)
-
-
-def _complete_leases(database: Database) -> set[str]:
-    """Give a lease to jobs whose own is gone, of an epoch beyond all others; says which."""
-    without: dict[int, str] = dict(
-        database.query(
-            "SELECT job, name FROM oort_jobs WHERE NOT EXISTS "
-            "(SELECT 1 FROM oort_leases WHERE oort_leases.job = oort_jobs.job)"
-        )
-    )
-    for number in without:
-        ((newest,),) = database.query("SELECT max(epoch) FROM oort_journal WHERE job = ?", number)
-        values = (number, (newest or 0) + _BEYOND_EPOCHS, 0, "")
-        database.insert("INSERT INTO oort_leases VALUES (?, ?, ?, ?)", [values])
-    return set(without.values())
-
-
-def _free_name(path: Path) -> Path:
-    number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    return aside
