@@ -173,8 +173,9 @@ class _FewIds:
         self.row_of.update(zip(ids, range(start, start + len(ids)), strict=True))
 
     def of(self, rows: Rows) -> list[ClientId]:
-        found = [self.id_of[row] for row in rows.tolist()]
-        return [client_id for client_id in found if client_id is not None]
+        id_of = self.id_of
+        found = [id_of[row] for row in rows.tolist()]
+        return found if None not in found else [i for i in found if i is not None]
 
     def forget(self, rows: Rows) -> None:
         for row in rows.tolist():

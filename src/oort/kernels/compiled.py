@@ -16,6 +16,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from oort.kernels.compiled_draws import explore, race
+
+__all__ = ["explore", "pool_of_all", "pool_of_rows", "race", "scores_of"]
+
 _BLOCK = 1024
 _compile = njit(cache=True, nogil=True, error_model="numpy")
 
@@ -96,7 +100,18 @@ def _drop_below(rows, found, count, bar):
 
 
 @_compile
-def top_scores(
+def _settled(rows, found, count, wanted, share):
+    """Rows and scores of those that reach a share of the ``wanted``-th best, and that score."""
+    if count == 0:
+        return rows[:0], found[:0], np.float32(np.nan)
+    place = count - min(wanted, count)
+    bar = share * np.partition(found[:count], place)[place]
+    count = _drop_below(rows, found, count, bar)
+    return rows[:count], found[:count], bar
+
+
+@_compile
+def _top(
     utility,
     duration_s,
     last_round,
@@ -111,17 +126,17 @@ def top_scores(
     preferred_s,
     wanted,
     share,
+    bar,
 ):
-    """Rows, ascending, and scores, among which are all that reach the cut-off.
+    """Rows, ascending, and scores of all that reach the bar, which rises as better ones come in.
 
-    The bar rises as better rows come in: it is always at most the final one, so nothing that
-    belongs is missed, and what no longer reaches it is dropped when the list is full.
+    It rises at most to the final one, so nothing that belongs is missed, and what no longer
+    reaches it is dropped when the list is full.
     """
     full = max(4 * wanted, 512)  # so many before the bar is raised
     rows = np.empty(full + _BLOCK, np.int64)
     found = np.empty(full + _BLOCK, np.float32)
     count = 0
-    bar = np.float32(0)
     block = np.empty(_BLOCK, np.float32)
     for start in range(0, utility.size, _BLOCK):
         scores = block[: min(_BLOCK, utility.size - start)]
@@ -163,7 +178,55 @@ def top_scores(
                 rows[count] = start + i
                 found[count] = scores[i]
                 count += 1
-    return rows[:count], found[:count]
+    return rows, found, count
+
+
+@_compile
+def pool_of_all(
+    utility,
+    duration_s,
+    last_round,
+    flags,
+    allowed,
+    care,
+    state,
+    low,
+    cap,
+    inverse_range,
+    uncertainty,
+    preferred_s,
+    wanted,
+    share,
+    hint,
+):
+    """Rows, ascending, scores, and the cut-off that they reach, in one pass.
+
+    The hint is a cut-off to begin with, most often a little below that of the round before: if it
+    was too high, the pass is repeated without.
+    """
+    while True:
+        rows, found, count = _top(
+            utility,
+            duration_s,
+            last_round,
+            flags,
+            allowed,
+            care,
+            state,
+            low,
+            cap,
+            inverse_range,
+            uncertainty,
+            preferred_s,
+            wanted,
+            share,
+            hint,
+        )
+        enough = count >= wanted
+        rows, found, bar = _settled(rows, found, count, wanted, share)
+        if hint == 0 or (enough and bar >= hint):
+            return rows, found, bar
+        hint = np.float32(0)
 
 
 @_compile
@@ -206,3 +269,54 @@ def scores_of(
         _score_block_of_equals(scores, duration, newest, uncertainty, preferred_s)
     _leave_out(scores, marks, may, care, state)
     return scores
+
+
+@_compile
+def pool_of_rows(
+    rows,
+    utility,
+    duration_s,
+    last_round,
+    flags,
+    allowed,
+    care,
+    state,
+    low,
+    cap,
+    inverse_range,
+    uncertainty,
+    preferred_s,
+    wanted,
+    share,
+    hint,
+):
+    """The same of some rows, in their order."""
+    scores = scores_of(
+        rows,
+        utility,
+        duration_s,
+        last_round,
+        flags,
+        allowed,
+        care,
+        state,
+        low,
+        cap,
+        inverse_range,
+        uncertainty,
+        preferred_s,
+    )
+    while True:
+        count = 0
+        kept = np.empty(rows.size, np.int64)
+        found = np.empty(rows.size, np.float32)
+        for i in range(rows.size):
+            if scores[i] >= hint:
+                kept[count] = rows[i]
+                found[count] = scores[i]
+                count += 1
+        enough = count >= wanted
+        kept, found, bar = _settled(kept, found, count, wanted, share)
+        if hint == 0 or (enough and bar >= hint):
+            return kept, found, bar
+        hint = np.float32(0)

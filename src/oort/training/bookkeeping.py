@@ -35,7 +35,7 @@ from oort.errors import (
     SaveFileError,
     StaleFeedbackWarning,
 )
-from oort.randomness import generator_for
+from oort.randomness import generator_for, key_for
 from oort.training import intake
 from oort.training.changes import (
     Change,
@@ -44,7 +44,6 @@ from oort.training.changes import (
     Selected,
     Switched,
     apply,
-    changed_entries,
 )
 from oort.training.feedback import check_reports
 from oort.training.rounds import History, RoundBook
@@ -81,6 +80,10 @@ class Question:
             seed, self.round_number, f"{purpose}/{self.draw}" if self.draw else purpose
         )
 
+    def key(self, seed: int, purpose: int) -> int:
+        """The key for one purpose of this draw, for :mod:`oort.kernels.draws`."""
+        return key_for(seed, self.round_number, self.draw, purpose)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
@@ -93,7 +96,7 @@ class Decision:
     cutoff: float = math.nan
     pool_size: int = 0
     pacer_steps: int = 1
-    history: History | None = None  #: with the newest reports folded in; ``None``: as it was
+    history: History | None = None  #: entries that the newest reports change; ``None``: none
 
 
 class BookkeepingSelector(ABC):
@@ -508,14 +511,13 @@ class BookkeepingSelector(ABC):
 
     def _carry_out(self, question: Question, decision: Decision) -> None:
         """Make a decision so: the only place where rounds and participations advance."""
-        history = decision.history
         change = Selected(
             round_number=question.round_number,
             draw=question.draw,
             rows=decision.rows,
             pacer_steps=decision.pacer_steps,
             wanted=question.wanted,
-            history=None if history is None else changed_entries(self._book.history, history),
+            history=decision.history,
         )
         self._do([change])
 

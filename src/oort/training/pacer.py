@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 
 def quantile_step(*, window: int, wanted: int, num_clients: int, smallest: float) -> float:
     """The share of clients that the next ``window`` rounds can use: how far T moves in one step.
@@ -17,7 +15,7 @@ def quantile_step(*, window: int, wanted: int, num_clients: int, smallest: float
     >>> quantile_step(window=20, wanted=100, num_clients=14_477, smallest=0.05)
     0.13...
     """
-    return float(np.clip(window * wanted / max(num_clients, 1), smallest, 1.0))
+    return min(1.0, max(smallest, window * wanted / max(num_clients, 1)))
 
 
 def is_due(round_number: int, window: int) -> bool:

@@ -120,34 +120,35 @@ class RoundBook:
         self.received.setdefault(round_number, RowSet()).add(rows)
 
     def folded(self, cap: float) -> History:
-        """The history with the newest reports in it, each clipped at ``cap``."""
-        history = dict(self.history)
+        """What the newest reports, each clipped at ``cap``, make of their rounds' history."""
         by_round: dict[int, list[Floats]] = {}
         for round_number, _, utility in self.unfolded:
             by_round.setdefault(round_number, []).append(utility)
+        entries: History = {}
         for round_number, parts in by_round.items():
-            total, count = history.get(round_number, (0.0, 0))
-            utility = np.concatenate(parts)
+            total, count = self.history.get(round_number, (0.0, 0))
+            utility = parts[0] if len(parts) == 1 else np.concatenate(parts)
             worth = float(np.minimum(utility, cap).sum(dtype=np.float64))
-            history[round_number] = (total + worth, count + utility.size)
-        return history
+            entries[round_number] = (total + worth, count + utility.size)
+        return entries
 
     def open(self, round_number: int, rows: Rows, wanted: int) -> None:
         """Begin a round with its first participants, and drop what has become too old."""
+        before = self.oldest
         self.round_number = round_number
         self.wanted = min(wanted, 2**32 - 1)
         self.draws = 1
         self.selected[round_number] = rows
-        oldest = self.oldest
-        for kept in (self.selected, self.received, self.history):
-            for old in [r for r in kept if r < oldest]:
-                del kept[old]
-        self.unfolded = [entry for entry in self.unfolded if entry[0] >= oldest]
+        for old in range(before, self.oldest):
+            for kept in (self.selected, self.received, self.history):
+                kept.pop(old, None)
+        if self.oldest > before:
+            self.unfolded = [entry for entry in self.unfolded if entry[0] >= self.oldest]
 
-    def take_history(self, history: History) -> None:
-        """Replace the history by one that the newest reports were folded into."""
+    def take_history(self, entries: History) -> None:
+        """Replace entries of the history by those that the newest reports were folded into."""
         oldest = self.oldest
-        self.history = {r: entry for r, entry in history.items() if r >= oldest}
+        self.history.update((r, entry) for r, entry in entries.items() if r >= oldest)
         self.unfolded = []
 
     def top_up(self, rows: Rows) -> None:
