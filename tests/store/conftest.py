@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import oort
-from tests.store.server import Server, binaries
+from tests.store.server import Server, binaries, memory_folder
 
 _names = (f"oort_{number}" for number in itertools.count())
 
@@ -39,11 +39,18 @@ def server() -> Iterator[Server]:
     yield from fresh_server()
 
 
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder in memory, where there is one: most of what is tested needs no disk to sync to."""
+    with tempfile.TemporaryDirectory(dir=memory_folder(), prefix="oort-") as name:
+        yield Path(name)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest, memory: Path) -> str:
     """The address of a store that is not there yet, on either database."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'jobs.db'}"
+        return f"sqlite:///{memory / 'jobs.db'}"
     running: Server = request.getfixturevalue("server")
     return running.create(next(_names))
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.store.server import memory_folder
 from tests.store.soak import command
 
 _ROOT = Path(__file__).parents[2]
@@ -19,19 +16,11 @@ _KILLS = {"training": 300, "testing": 150}
 _KILLS_OF_A_SERVERS_CLIENT = {"training": 60, "testing": 40}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """In memory where that is possible."""
-    parent = memory_folder() or tmp_path
-    with tempfile.TemporaryDirectory(dir=parent, prefix="oort-") as name:
-        yield Path(name)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["training", "testing"])
-def test_whatever_was_acknowledged_survives_a_kill_in_sqlite(folder: Path, what: str) -> None:
+def test_whatever_was_acknowledged_survives_a_kill_in_sqlite(memory: Path, what: str) -> None:
     kills = _KILLS[what]
-    counts = _killed(what, f"sqlite:///{folder}/history-{{}}.db", kills)
+    counts = _killed(what, f"sqlite:///{memory}/history-{{}}.db", kills)
     assert counts["killed"] == kills
     assert counts["from a snapshot"] > kills / 4
     assert counts["whole though not acknowledged"] > 0

@@ -124,7 +124,7 @@ def test_plans_are_stored_whole(opened: OpenTesting) -> None:
 
 
 def test_forgetting_reaches_stored_plans_journal_and_snapshots(
-    opened: OpenTesting, url: str, tmp_path: Path
+    opened: OpenTesting, url: str, memory: Path
 ) -> None:
     selector = opened()
     _camera_plans(selector)
@@ -135,7 +135,8 @@ def test_forgetting_reaches_stored_plans_journal_and_snapshots(
     selector.compact()
     selector.close()
     if url.startswith("sqlite"):
-        held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        held = b"".join(path.read_bytes() for path in memory.iterdir())
+        assert b"SQLite" in held
         assert b"cam-0" not in held
     with pytest.raises(UnknownClientError):
         read_back(url).information.samples_of("cam-0")
