@@ -33,8 +33,8 @@ test-oldest: $(OLDEST)/.test
 postgres:
 	@sh tools/postgres.sh
 
-soak: $(VENV)/.test postgres  ## kill a durable selector thousands of times and look at what is left
-	OORT_KILLS=$(KILLS) OORT_KILL_SEED=$$(date +%s) $(BIN)/python -m pytest -n $(WORKERS) --dist=load tests/store/test_killing.py
+soak: $(VENV)/.test postgres  ## kill durable selectors thousands of times and look at what is left
+	$(BIN)/python -m tests.store.soak --kills $(KILLS) --workers $(WORKERS)
 
 test-pysyft: $(PYSYFT)/.test  ## the PySyft adapter, which needs another version of Flower than the rest
 	$(PYSYFT)/bin/python -m pytest -n $(WORKERS) tests/integrations/pysyft tests/integrations/flower/test_rounds.py
