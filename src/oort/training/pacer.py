@@ -22,12 +22,8 @@ def quantile_step(
     >>> quantile_step(window=20, wanted=10, num_clients=100, smallest=0.05, largest=0.2)
     0.2
     """
-<<<<<<< HEAD
-    return min(1.0, max(smallest, window * wanted / max(num_clients, 1)))
-=======
     share = window * wanted / max(num_clients, 1)
-    return float(np.clip(share, smallest, max(smallest, largest)))
->>>>>>> s2-m07
+    return max(smallest, min(share, largest))
 
 
 def is_due(round_number: int, window: int) -> bool:
