@@ -156,7 +156,7 @@ class _FewIds:
 
     def find(self, ids: list[ClientId]) -> Rows:
         row_of = self.row_of
-        return np.fromiter((row_of.get(i, -1) for i in ids), np.int64, len(ids))
+        return np.array([row_of.get(i, -1) for i in ids], np.int64)
 
     def place(self, ids: list[ClientId]) -> tuple[Rows, IdColumn | None]:
         rows = self.find(ids)
