@@ -52,7 +52,7 @@ def quotas(request: Request, known: ClientInformation, supply: Int64s) -> Int64s
     elif isinstance(request, Balanced):
         chosen = _chosen(request.categories, known)
         if request.samples is None:
-            wanted = np.full(len(chosen), int(supply[chosen].min()) if len(chosen) else 0)
+            wanted = _as_the_scarcest(chosen, known, supply)
         else:
             wanted = evenly(_whole(request.samples, "Balanced.samples"), len(chosen))
     elif isinstance(request, Mapping):
@@ -68,6 +68,20 @@ def quotas(request: Request, known: ClientInformation, supply: Int64s) -> Int64s
         message = f"a request must ask for at least one sample; got {request!r:.80}"
         raise InvalidRequestError(message)
     return result
+
+
+def _as_the_scarcest(chosen: Int64s, known: ClientInformation, supply: Int64s) -> Int64s:
+    """As many of each as the scarcest of them has."""
+    least = int(supply[chosen].min(initial=0 if not len(chosen) else 2**53))
+    if least == 0:
+        names = known.categories
+        scarcest = repr(names[chosen[int(np.argmin(supply[chosen]))]]) if len(chosen) else "any"
+        message = (
+            "Balanced() must find samples of each category among the clients that may be asked; "
+            f"got none of {scarcest:.80}"
+        )
+        raise InvalidRequestError(message)
+    return np.full(len(chosen), least)
 
 
 def shares(totals: Int64s, samples: int) -> Int64s:
