@@ -306,7 +306,9 @@ def _paper(task: Task, progress: Progress | None, started: float) -> tuple[Answe
     grouped, left = most_samples_first(
         problem, task.held, problem.num_clients, first=task.required
     )
-    if (task.budget is not None and len(grouped) > task.budget) or left.any():
+    if left.any():  # caps, which the paper does not have: what they leave is for the MILP to see
+        grouped = np.arange(problem.num_clients)
+    if task.budget is not None and len(grouped) > task.budget:
         ones = Priced(problem, np.ones(problem.num_categories, np.int64))
         raise _too_small(task, len(grouped), ones.fewest(task.required))
     rows = np.sort(grouped)
@@ -331,7 +333,7 @@ def _paper(task: Task, progress: Progress | None, started: float) -> tuple[Answe
     )
     everyone = assign(problem, from_s=task.at_least_s)
     if everyone is not None:
-        search.prove(everyone.deadline_s, "cut", everyone.cut.astype(np.int64))
+        search.prove_everyone(everyone)
         count_samples(search)
     return Answer(
         rows=answer.rows,
