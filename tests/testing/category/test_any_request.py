@@ -25,7 +25,7 @@ def random_clients(g: np.random.Generator, names: list[Any], unit: int) -> Clien
     """Up to sixty clients, some without anything, some capped, counts in multiples of a unit."""
     clients = {}
     for n in range(int(g.choice([1, 2, 3, 8, 20, 60]))):
-        density, kind = g.uniform(0.2, 1.0), g.choice([np.float32, np.float64])
+        density, kind = g.uniform(0.2, 1.0), np.float32 if g.random() < 0.5 else np.float64
         held = {c: int(g.integers(0, 40)) * unit for c in names if g.random() < density}
         clients[f"k{n}"] = {
             "samples": held,

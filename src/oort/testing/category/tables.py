@@ -126,7 +126,10 @@ def _columns(table: Any) -> Columns:
     elif hasattr(table, "to_dict"):
         columns = table.to_dict(orient="list")
     elif isinstance(table, Mapping):
-        columns = {name: list(values) for name, values in table.items()}
+        columns = {
+            name: values.tolist() if isinstance(values, np.ndarray) else list(values)
+            for name, values in table.items()
+        }
     else:
         message = (
             "a table must be a path, an Arrow table, a DataFrame or a dict of columns; got "
@@ -136,6 +139,14 @@ def _columns(table: Any) -> Columns:
     if CLIENT not in columns:
         message = (
             f"a table must have a column {CLIENT!r}; got {', '.join(map(repr, list(columns)[:8]))}"
+        )
+        raise InvalidClientInfoError(message)
+    number = len(columns[CLIENT])
+    odd = next((name for name, values in columns.items() if len(values) != number), None)
+    if odd is not None:
+        message = (
+            f"a table must have as many values in each column ({number}, as {CLIENT!r}); got "
+            f"{len(columns[odd])} in {odd!r:.80}"
         )
         raise InvalidClientInfoError(message)
     return columns
