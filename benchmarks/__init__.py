@@ -7,6 +7,7 @@
     simulation   rounds per second of the simulator beside Flower's and pfl-research's
                  (simulation_model: its model in torch; simulation_gpu: on one accelerator)
     demo         what oort demo shows, for five seeds
+    flower_example   what examples/flower shows, for six seeds
     machine      the machine that figures were taken on
 
 ``make bench`` runs ``selection``, ``make bench-sim`` runs ``simulation``, ``make bench-store``

@@ -100,11 +100,7 @@ class Run:
 
     def load_selector(self) -> oort.TrainingSelector:
         """The selector of a killed run, or a new one."""
-        preferred_s = float(self.context.run_config["preferred-duration"]) or None
-        settings = oort.TrainingConfig(
-            seed=int(self.context.run_config["seed"]),
-            pacer=oort.PacerConfig(preferred_s=preferred_s),
-        )
+        settings = oort.TrainingConfig(seed=int(self.context.run_config["seed"]))
         if self.folder is not None and (self.folder / "selector.oort").exists():
             return oort.load_selector(self.folder / "selector.oort")
         if self.name == "random":
