@@ -10,7 +10,8 @@ WORKERS ?= 2
 KILLS  ?= 5000
 
 # Modules that cannot be imported without an extra, which the oldest environment has none of.
-NEEDS_EXTRAS := cli plots integrations kernels/compiled.py
+NEEDS_EXTRAS := cli plots integrations kernels/compiled.py kernels/compiled_draws.py kernels/compiling.py \
+    clients/compiled.py training/compiled.py testing/category/compiled.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-oldest test-pysyft check format docs bench bench-sim bench-store postgres soak clean
