@@ -3,6 +3,7 @@
     selection    time and memory of selection, from thousands to a hundred million clients
     published    the same beside the published Oort, from a checkout of yours
     store        what durability costs: commits, recovery, snapshots, bytes
+    categories   time and certified gap of category requests at the size of OpenImage
     population   jobs to measure on, made through the public calls
     simulation   rounds per second of the simulator beside Flower's and pfl-research's
                  (simulation_model: its model in torch; simulation_gpu: on one accelerator)

@@ -7,6 +7,8 @@
     participations   how often one client may take part (not in the paper)
     scale        Fig. 19: category requests to millions of clients
 
+    workers      many measurements on many cores, for ``milp`` and ``scale``
+
 Each folder has ``HELP``, ``add_arguments(parser)`` and ``run(arguments) -> int``, and writes its
 numbers to ``results/`` beside it. Real data comes from the folder that ``OORT_DATA`` names.
 """
