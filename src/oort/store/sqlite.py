@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from oort import savefile
 from oort.errors import DamagedStoreError, StoreError, StoreUnavailableError
 from oort.store.database import ConflictError, Database, Row
 
@@ -55,12 +56,15 @@ class SQLite(Database):
             if locked:
                 self._connection = self._connected_to(self._frozen())
                 return
+            is_new = not self.path.exists()
             self._connection = self._connected_to(self.path)
             try:
                 self._set_up("NORMAL" if background else "FULL")
             except BaseException:
                 self._connection.close()
                 raise
+            if is_new:
+                savefile.sync_folder(self.path.parent)  # a new file's name is to last, too
 
     def _connected_to(self, place: Path | str) -> sqlite3.Connection:
         return sqlite3.connect(
