@@ -101,25 +101,30 @@ class SQLite(Database):
     def transaction(self) -> Iterator[None]:
         """One commit, and one sync unless this connection works in the background."""
         with self._gate, self._named():
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._roll_back()
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                self._roll_back()
                 raise
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """One moment of the file."""
         with self._named():
-            self._connection.execute("BEGIN")
             try:
+                self._roll_back()
+                self._connection.execute("BEGIN")
                 yield
             finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                self._roll_back()
+
+    def _roll_back(self) -> None:
+        """End a transaction, also one that an interrupt left open."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def query(self, sql: str, *values: Any) -> list[Row]:
         """All rows of an answer."""
