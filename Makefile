@@ -13,7 +13,7 @@ KILLS  ?= 5000
 
 # Modules that cannot be imported without an extra, which the oldest environment has none of.
 NEEDS_EXTRAS := cli plots integrations kernels/compiled.py kernels/compiled_draws.py kernels/compiling.py \
-    clients/compiled.py training/compiled.py testing/category/compiled.py
+    clients/compiled.py training/compiled.py testing/category/compiled.py simulation/learners/convolutions.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-oldest test-pysyft test-flower check format docs bench bench-sim bench-store postgres soak clean
