@@ -22,7 +22,6 @@ from oort.store import jobs, recovery, schema
 from oort.store.database import connect
 from tests.store.killing import SUBJECTS
 
-
 _MOST_STEPS = 10_000
 
 
