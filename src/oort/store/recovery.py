@@ -153,7 +153,7 @@ def config_of(job: Job) -> TrainingConfig:
     if "what" in settings:
         message = f"job {job.name!r} must be a training job; it is a {settings['what']}'s"
         raise StoreError(message)
-    return TrainingConfig.from_dict(settings)
+    return TrainingConfig.from_stored(settings)
 
 
 def acknowledged_sequence(database: Database, job: Job) -> int:

@@ -92,7 +92,7 @@ def _blank(
 ) -> tuple[Replayed | ReplayedTesting, dict[str, Any]]:
     """The kind of selector that a file holds, and the settings of its job."""
     if meta.get("what") == "training selector" and meta.get("strategy") == Replayed.strategy:
-        config = TrainingConfig.from_dict(meta["config"])
+        config = TrainingConfig.from_stored(meta["config"])
         return Replayed(config), config.to_dict()
     if meta.get("what") == WHAT:
         return ReplayedTesting(meta["settings"]), meta["settings"]
