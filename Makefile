@@ -5,13 +5,15 @@ OLDEST := .venv-oldest
 PYSYFT := .venv-pysyft
 FLOWER := .venv-flower
 FLOWER_VERSIONS ?= 1.23.0 1.32.1 1.40.0
+ENGINES := .venv-engines
 BIN    := $(VENV)/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 WORKERS ?= 2
 KILLS  ?= 5000
 
 # Modules that cannot be imported without an extra, which the oldest environment has none of.
-NEEDS_EXTRAS := cli plots integrations kernels/compiled.py
+NEEDS_EXTRAS := cli plots integrations kernels/compiled.py kernels/compiled_draws.py kernels/compiling.py \
+    clients/compiled.py training/compiled.py testing/category/compiled.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-oldest test-pysyft test-flower check format docs bench bench-sim bench-store postgres soak clean
@@ -34,8 +36,8 @@ test-oldest: $(OLDEST)/.test
 postgres:
 	@sh tools/postgres.sh
 
-soak: $(VENV)/.test postgres  ## kill a durable selector thousands of times and look at what is left
-	OORT_KILLS=$(KILLS) OORT_KILL_SEED=$$(date +%s) $(BIN)/python -m pytest -n $(WORKERS) --dist=load tests/store/test_killing.py
+soak: $(VENV)/.test postgres  ## kill durable selectors thousands of times and look at what is left
+	$(BIN)/python -m tests.store.soak --kills $(KILLS) --workers $(WORKERS)
 
 test-pysyft: $(PYSYFT)/.test  ## the PySyft adapter, which needs another version of Flower than the rest
 	$(PYSYFT)/bin/python -m pytest -n $(WORKERS) tests/integrations/pysyft tests/integrations/flower/test_rounds.py
@@ -69,11 +71,11 @@ bench: $(VENV)/.demo  ## measure, and write benchmarks/results
 bench-store: $(VENV)/.demo  ## what durability costs
 	$(BIN)/python -m benchmarks.store
 
-bench-sim: $(VENV)/.bench-sim  ## the simulator beside Flower's and pfl-research's
-	$(BIN)/python -m benchmarks.simulation
+bench-sim: $(ENGINES)/.bench-sim  ## the simulator beside Flower's and pfl-research's
+	$(ENGINES)/bin/python -m benchmarks.simulation
 
 clean:  ## forget everything that was built
-	rm -rf $(VENV) $(OLDEST) $(PYSYFT) $(FLOWER) build dist docs/_build docs/_generated oort-demo runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(PYSYFT) $(FLOWER) $(ENGINES) build dist docs/_build docs/_generated oort-demo runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -88,9 +90,13 @@ $(VENV)/.test: $(VENV)/.demo
 	$(PIP) -c constraints.txt --group test --group docs
 	@touch $@
 
-# Flower and pfl-research go into the same environment; torch is the CPU build.
-$(VENV)/.bench-sim: $(VENV)/.demo
-	$(PIP) -c constraints.txt -e '.[sim]' 'flwr[simulation]==1.41' 'pfl==0.6.0'
+# All three engines share one environment, and so NumPy and torch. It is not ours: pfl-research needs other versions
+# of some packages than our constraints name.
+$(ENGINES)/.bench-sim: pyproject.toml
+	$(PYTHON) -m venv $(ENGINES)
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(ENGINES)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(ENGINES)/bin/python -m pip install --quiet \
+	    -e '.[sim,fast]' 'torch==2.13.0' 'flwr[simulation]==1.41' 'pfl==0.6.0'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.demo

@@ -13,7 +13,7 @@ from scipy.special import chdtrc
 import oort
 from oort import kernels
 from oort.clients import table
-from oort.kernels import arrays
+from oort.kernels import arrays, draws
 from oort.training import candidates, scoring
 from oort.training.selector import GuidedSelector
 from oort.types import Floats
@@ -73,9 +73,10 @@ def heavy_tailed(count: int, seed: int = 0) -> tuple[Floats, Floats]:
 def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Histograms, remembered candidates, compiled passes and proposals from a few rows on."""
     monkeypatch.setattr(table, "EXACT_ROWS", 3)
-    monkeypatch.setattr(scoring, "_MANY_ROWS", 4)
+    monkeypatch.setattr(scoring, "MANY_ROWS", 4)
     monkeypatch.setattr(candidates, "_FEWEST", 4)
     monkeypatch.setattr(candidates, "_PER_PICK", 2)
     monkeypatch.setattr(kernels, "COMPILED_FROM_ROWS", 2)
+    monkeypatch.setattr(draws, "FEW", 2)
     monkeypatch.setattr(arrays, "_FEW", 2)
     monkeypatch.setattr(arrays, "_CHUNK", 5)

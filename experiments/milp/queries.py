@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,29 +18,32 @@ class Query:
     """X representative samples from at most B participants."""
 
     samples: int
-    budget: int
+    budget: int | None
 
 
-def load_workloads(data: Path, seed: int) -> Iterator[tuple[str, LocalTestingSelector]]:
-    """OpenImage (12,745 × 50) and Google Speech (2,187 × 35), with devices of the trace.
+#: The real counts: OpenImage (12,745 × 50) and Google Speech (2,187 × 35).
+WORKLOADS = {
+    "openimage": "openimage_counts_12745x50",
+    "speech": "google_speech_counts_2187x35",
+}
+
+
+def load_workload(name: str, data: Path, seed: int) -> LocalTestingSelector:
+    """A selector that knows the clients of a workload, with devices of the trace.
 
     A device tests as fast as the trace says it infers, and downloads at the trace's bandwidth.
     """
     devices = np.load(data / "devices" / "fedscale_capacity_51496.npz")
-    for name, file in (
-        ("openimage", "openimage_counts_12745x50"),
-        ("speech", "google_speech_counts_2187x35"),
-    ):
-        counts = np.load(data / "counts" / f"{file}.npz")["counts"]
-        chosen = np.random.default_rng(seed).permutation(len(devices["client_id"]))[: len(counts)]
-        tester = create_testing_selector()
-        tester.update_clients_info(
-            np.arange(len(counts)),
-            counts,
-            samples_per_s=1000.0 / devices["computation_ms"][chosen].astype(np.float64),
-            bandwidth_mbps=devices["communication_kbps"][chosen] / 1000.0,
-        )
-        yield name, tester
+    counts = np.load(data / "counts" / f"{WORKLOADS[name]}.npz")["counts"]
+    chosen = np.random.default_rng(seed).permutation(len(devices["client_id"]))[: len(counts)]
+    tester = create_testing_selector()
+    tester.update_clients_info(
+        np.arange(len(counts)),
+        counts,
+        samples_per_s=1000.0 / devices["computation_ms"][chosen].astype(np.float64),
+        bandwidth_mbps=devices["communication_kbps"][chosen] / 1000.0,
+    )
+    return tester
 
 
 def grid(number: int) -> list[Query]:

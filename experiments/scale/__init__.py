@@ -2,20 +2,23 @@
 
 population    generated clients: few categories each, devices of the trace
 measure       requests of one per cent of the data, with and without a budget
+verdict       what the numbers say of the paper's sentence
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 from experiments.milp.measure import environment
-from experiments.scale.measure import measure_population, verdict
+from experiments.scale.measure import MILP_CLIENTS, SWEEP, asked, load, overstayed
 from experiments.scale.population import POPULATIONS
+from experiments.scale.verdict import as_markdown
+from experiments.workers import Task, measured
 from oort.plots.plans import draw_scale
 
 HELP = "Fig. 19: category requests to up to 1.66 million clients and 5,000 categories"
@@ -33,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--paper-limit",
         type=float,
-        default=300.0,
-        help="seconds for each request by the paper's greedy and MILP (default 300; 0: without)",
+        default=120.0,
+        help="seconds for each request by the paper's greedy and MILP (default 120; 0: without)",
     )
     parser.add_argument(
         "--milp-limit",
@@ -43,6 +46,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="seconds for the straw-man MILP, tried once where small (default 120; 0: without)",
     )
     parser.add_argument("--seed", type=int, default=1, help="of the generated data")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        help="processes of one core each (default 1); ours is measured with a third of them",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="keep what the results file has, measure the rest"
+    )
     parser.add_argument(
         "--quick", action="store_true", help="the smallest population, MILPs of 5 seconds"
     )
@@ -58,28 +70,86 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure each population in a process of its own, write numbers and picture, judge them."""
+    """Measure, write numbers and picture as they come, say what they mean."""
     if options.quick:
         options.populations, options.paper_limit, options.milp_limit = ["openimage-like"], 5.0, 5.0
     options.out.mkdir(parents=True, exist_ok=True)
+    results = _begun(options)
+    started_s = time.monotonic()
+    for tasks, workers in _phases(options, results):
+        settings = {"data": options.data, "seed": options.seed}
+        for task, answer in measured(tasks, load, asked, settings, workers=workers):
+            made, rows = ({}, [overstayed(task)]) if answer is None else answer
+            population = results["populations"][task.group]
+            population |= made
+            population["cases"] += [{"population": task.group, **row} for row in rows]
+            for row in rows:
+                print(
+                    f"{time.monotonic() - started_s:6.0f} s  {task.group} {row['method']}, "
+                    f"{row['categories']} categories, budget {row['budget_kind']}: "
+                    f"{row['outcome']}, {row['spent_s']:.3g} s",
+                    flush=True,
+                )
+            _write(results, options.out)
+    cases = [c for p in results["populations"].values() for c in p["cases"]]
+    if cases:
+        draw_scale(cases, options.out / "scale.png")
+    print((options.out / "results.md").read_text())
+    return 0
+
+
+def _begun(options: argparse.Namespace) -> dict[str, Any]:
+    """Results without any answer, or those of a run that was cut off."""
     results: dict[str, Any] = {
-        "command": "oort reproduce scale",
+        "command": f"python -m experiments.scale --workers {options.workers}",
         "seed": options.seed,
         "paper_limit_s": options.paper_limit,
         "milp_limit_s": options.milp_limit,
         "devices": "trace" if options.data else "lognormal",
+        "workers": options.workers,
         "environment": environment(),
-        "populations": {},
+        "populations": {
+            name: {
+                "clients": POPULATIONS[name][0],
+                "categories": POPULATIONS[name][1],
+                "cases": [],
+            }
+            for name in options.populations
+        },
     }
-    context = multiprocessing.get_context("spawn")
-    for name in options.populations:
-        print(f"{name} ...", flush=True)
-        arguments = (name, options.data, options.seed, options.paper_limit, options.milp_limit)
-        with context.Pool(1) as pool:
-            results["populations"][name] = pool.apply(measure_population, arguments)
-        (options.out / "scale.json").write_text(json.dumps(results, indent=1) + "\n")
-        (options.out / "verdict.md").write_text(verdict(results) + "\n")
-    cases = [c for p in results["populations"].values() for c in p["cases"]]
-    draw_scale(cases, options.out / "scale.png")
-    print(verdict(results))
-    return 0
+    file = options.out / "scale.json"
+    if options.resume and file.exists():
+        old = json.loads(file.read_text())
+        same = ("seed", "paper_limit_s", "milp_limit_s", "devices")
+        if all(old.get(key) == results[key] for key in same):
+            results["populations"] |= old["populations"]
+    return results
+
+
+def _phases(options: argparse.Namespace, results: dict[str, Any]) -> list[tuple[list[Task], int]]:
+    """Ours first, with cores to spare; then what takes long. The largest first."""
+    ours, others = [], []
+    for name in reversed(options.populations):
+        number, categories = POPULATIONS[name]
+        known = {(c["method"], c["categories"]) for c in results["populations"][name]["cases"]}
+        for wanted in [categories, *(k for k in reversed(SWEEP) if k < categories)]:
+            if ("oort", wanted) not in known:
+                ours.append(Task(name, ("oort", wanted, None), 900.0))
+            if options.paper_limit > 0 and ("paper", wanted) not in known:
+                limit_s = options.paper_limit
+                others.append(Task(name, ("paper", wanted, limit_s), 1.5 * limit_s + 15.0))
+        if options.milp_limit > 0 and number <= MILP_CLIENTS and ("milp", 1) not in known:
+            limit_s = options.milp_limit
+            others.append(Task(name, ("milp", 1, limit_s), 1.5 * limit_s + 15.0))
+    return [(ours, max(1, options.workers // 3)), (others, options.workers)]
+
+
+def _write(results: dict[str, Any], folder: Path) -> None:
+    """Numbers, and what they say, as far as they go."""
+    for name, text in (
+        ("scale.json", json.dumps(results, indent=1) + "\n"),
+        ("results.md", as_markdown(results)),
+    ):
+        fresh = folder / f".{name}"
+        fresh.write_text(text)
+        fresh.replace(folder / name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oort.kernels import arrays
-from oort.kernels.arrays import cutoff, draw, lower_quantile, quantile_place, race, top_scores
+from oort.kernels.arrays import cutoff, lower_quantile, quantile_place, top_scores
 
 values = st.lists(st.floats(0.0, float(np.float32(1e30)), width=32), min_size=1, max_size=50)
 
@@ -55,48 +54,3 @@ def test_the_top_scores_are_all_that_reach_a_share_of_the_wanted_th_best(
     assert found.tolist() == scores[rows].tolist()
     if counted:
         assert cutoff(found, min(wanted, found.size), share) == bar
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@given(st.lists(st.sampled_from([0.0, 1e-45, 1e-30, 1.0, 1e30]), max_size=12), st.integers(0, 15))
-def test_the_race_has_as_many_distinct_winners_as_wanted_and_zeros_last(
-    dtype: type, weights: list[float], wanted: int
-) -> None:
-    array: Any = np.array(weights, dtype)
-    winners = race(array, wanted, np.random.default_rng(5)).tolist()
-    assert len(set(winners)) == len(winners) == min(wanted, array.size)
-    positive = [array[w] > 0 for w in winners]
-    assert positive == sorted(positive, reverse=True)
-    assert sum(positive) == min(wanted, int((array > 0).sum()))
-
-
-def test_the_order_of_arrival_does_not_depend_on_how_many_are_wanted() -> None:
-    weights = np.arange(1.0, 40.0)
-    everyone = race(weights, 39, np.random.default_rng(9)).tolist()
-    for wanted in (0, 1, 5, 38):
-        assert race(weights, wanted, np.random.default_rng(9)).tolist() == everyone[:wanted]
-
-
-@given(st.lists(st.sampled_from([0.0, 1e-30, 0.5, 1.0]), min_size=1, max_size=60), st.data())
-def test_drawing_by_proposal_gives_as_many_distinct_entrants_as_wanted(
-    weights: list[float], data: st.DataObject
-) -> None:
-    array = np.array(weights)
-    counts = np.array(data.draw(st.lists(st.booleans(), min_size=array.size))[: array.size])
-    array[~counts] = 0
-    wanted = data.draw(st.integers(0, array.size + 2))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "_FEW", 2)
-        drawn = draw(
-            array.__getitem__,
-            array.size,
-            highest=1.0,
-            entrants=int(counts.sum()),
-            everyone=lambda: np.flatnonzero(counts),
-            wanted=wanted,
-            generator=np.random.default_rng(1),
-        ).tolist()
-    assert len(set(drawn)) == len(drawn) == min(wanted, int(counts.sum()))
-    assert set(drawn) <= set(np.flatnonzero(counts).tolist())
-    positive = int((array > 0).sum())
-    assert sum(array[d] > 0 for d in drawn) == min(wanted, positive), "those of weight 0 come last"

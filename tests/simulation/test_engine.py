@@ -12,9 +12,11 @@ import pytest
 import oort
 from oort.baselines import UniformSelector
 from oort.errors import ConfigError
-from oort.simulation import Job, StrategyConfig
+from oort.simulation import Job, StrategyConfig, World
+from oort.simulation.cohort import CohortTrainer
 from oort.simulation.engine import RoundResult
-from oort.simulation.population import expected_duration_s
+from oort.simulation.executor import InProcess
+from oort.simulation.population import Participations, expected_duration_s
 from oort.simulation.rounds import close
 from tests.simulation.examples import small_world
 
@@ -126,7 +128,7 @@ def test_histories_are_the_same_bit_for_bit_from_config_and_seed(kind: str) -> N
     }
     first, second = (play(kind, **sections, data={"clients": 400}) for _ in range(2))
     assert [repr(r.record) for r in first] == [repr(r.record) for r in second]
-    assert [repr(r.participations) for r in first] == [repr(r.participations) for r in second]
+    assert [r.participations.lines() for r in first] == [r.participations.lines() for r in second]
     other = play(kind, seed=2, **sections, data={"clients": 400})
     assert [repr(r.record) for r in other] != [repr(r.record) for r in first]
 
@@ -166,20 +168,65 @@ def test_a_diverging_client_is_reported_as_failed_and_the_job_goes_on() -> None:
     assert all(np.isfinite(v).all() for v in job.state.params.values())
 
 
-def test_one_diverging_client_does_not_cost_the_others_their_round() -> None:
-    world = small_world(rounds={"overcommit": 1.0})
-    bad = 7
+def poison(world: World, *bad: int) -> None:
+    """Give some clients data on which every loss overflows."""
     original = world.data.cohort
 
     def poisoned(clients: Any) -> Any:
         cohort = original(clients)
-        for place in np.flatnonzero(clients == bad):
+        for place in np.flatnonzero(np.isin(clients, bad)):
             cohort.pool[cohort.start[place] : cohort.start[place + 1]] = 3e38
         return cohort
 
     world.data.cohort = poisoned  # type: ignore[method-assign]
+
+
+def test_a_diverged_update_is_turned_down_and_the_next_to_finish_takes_its_place() -> None:
+    """By hand: 11 selected for 8 updates, the fastest one's is useless, so the ninth ends it."""
+    honest = play("random", devices=STEADY, rounds={"count": 1})[0]
+    fastest = honest.participations[0].client
+    world = small_world(devices=STEADY, rounds={"count": 1})
+    poison(world, fastest)
+    result = next(Job(world, StrategyConfig(kind="random")).rounds())
+    picked = np.array([p.client for p in honest.participations])
+    takes_s = np.sort(
+        expected_duration_s(
+            world.devices, picked, world.samples[picked], transfer_mb=world.transfer_mb
+        )
+    )
+    record = result.record
+    assert (record.completed, record.failed, record.diverged, record.unused) == (8, 1, 1, 2)
+    assert record.duration_s == pytest.approx(takes_s[8])
+    assert record.used_s == pytest.approx(takes_s[1:9].sum())
+    assert record.wasted_s == pytest.approx(takes_s[0] + 2 * takes_s[8])
+    lost = [p for p in result.participations if p.outcome == "failed"]
+    assert [p.client for p in lost] == [fastest]
+    assert lost[0].duration_s == pytest.approx(takes_s[0]), "it is known when it arrives"
+
+
+def test_the_model_is_the_mean_of_those_whose_updates_count() -> None:
+    sections: dict[str, Any] = {"devices": STEADY, "rounds": {"count": 1, "overcommit": 1.5}}
+    world = small_world(**sections)
+    fastest = [p.client for p in play("random", **sections)[0].participations][:3]
+    poison(world, *fastest)
+    job = Job(world, StrategyConfig(kind="random"))
+    result = next(job.rounds())
+    good = np.array([p.client for p in result.participations if p.outcome == "completed"])
+    assert len(good) == 8
+    trainer = CohortTrainer(world, InProcess(world.learner, workers=1), lambda _: None)
+    params = world.learner.initial(world.seed)
+    alone = Participations(np.ones(8), np.full(8, np.inf))
+    _, trained = trainer(params, good, alone, round_number=1)
+    for name, value in job.state.params.items():
+        expected = params[name] + trained.mean_update[name]
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_one_diverging_client_does_not_cost_the_others_their_round() -> None:
+    world = small_world(rounds={"overcommit": 1.0})
+    poison(world, 7)
     results = list(Job(world, StrategyConfig(kind="round-robin")).rounds())
-    outcomes = [p for r in results for p in r.participations if p.client == bad]
+    outcomes = [p for r in results for p in r.participations if p.client == 7]
     assert "failed" in {p.outcome for p in outcomes}
     assert all(r.record.completed >= 7 for r in results)
 

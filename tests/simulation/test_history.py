@@ -8,8 +8,10 @@ import pytest
 from oort.errors import DamagedFileError
 from oort.simulation import Job, StrategyConfig
 from oort.simulation.history import (
+    Attendance,
     Participation,
     RoundRecord,
+    line,
     read_csv,
     read_table,
     write_csv,
@@ -53,3 +55,15 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, records: list[RoundRecor
 def test_participations_can_be_empty(tmp_path: Path) -> None:
     write_csv(tmp_path / "participations.csv", Participation, [])
     assert read_table(tmp_path, "participations", Participation) == []
+
+
+def test_a_round_of_participations_is_written_as_its_rows_are(tmp_path: Path) -> None:
+    world = small_world(devices={"dropout_rate": 0.3})
+    for result in Job(world, StrategyConfig()).rounds():
+        parts = result.participations
+        assert parts.lines() == "".join(map(line, parts))
+        write_csv(tmp_path / "participations.csv", Participation, parts)
+        read = read_csv(tmp_path / "participations.csv", Participation)
+        assert Attendance.of(read).lines() == parts.lines()
+        assert repr(parts[-1]) == repr(read[-1])
+        assert len(parts[1:3]) == 2

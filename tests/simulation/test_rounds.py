@@ -34,6 +34,26 @@ def test_a_drop_out_is_replaced_by_the_next_to_finish() -> None:
     assert ending.wasted_s == 2 + 30
 
 
+def test_an_update_that_is_turned_down_is_replaced_by_the_next_to_finish() -> None:
+    """The fastest brings after 5 s what cannot be used: the third good one is there after 30 s."""
+    duration = np.array([20.0, 5, 40, 10, 30])
+    bad = np.array([False, True, False, False, False])
+    ending = close(duration, np.full(5, INF), wanted=3, rejected=bad)
+    assert ending.completed.tolist() == [3, 0, 4]
+    assert ending.failed.tolist() == [1]
+    assert ending.unused.tolist() == [2]
+    assert ending.duration_s == 30.0
+    assert ending.used_s == 10 + 20 + 30
+    assert ending.wasted_s == 5 + 30
+
+
+def test_where_every_update_is_turned_down_the_round_ends_with_the_last() -> None:
+    ending = close(np.array([5.0, 9.0]), np.full(2, INF), wanted=1, rejected=np.ones(2, bool))
+    assert ending.completed.tolist() == []
+    assert ending.failed.tolist() == [0, 1]
+    assert (ending.duration_s, ending.used_s, ending.wasted_s) == (9.0, 0.0, 14.0)
+
+
 def test_a_drop_out_after_the_end_is_merely_unused() -> None:
     ending = close(np.array([5.0, 50.0]), np.array([INF, 20.0]), wanted=1)
     assert ending.unused.tolist() == [1]
@@ -87,18 +107,23 @@ def test_over_commitment_rounds_up_but_not_for_float_noise(
 
 
 @given(
-    st.lists(st.tuples(st.floats(0.1, 100), st.floats(0.1, 200)), min_size=1, max_size=30),
+    st.lists(
+        st.tuples(st.floats(0.1, 100), st.floats(0.1, 200), st.booleans()),
+        min_size=1,
+        max_size=30,
+    ),
     st.integers(1, 20),
     st.one_of(st.none(), st.floats(0.1, 100)),
 )
 def test_everyone_selected_ends_up_in_exactly_one_place(
-    times: list[tuple[float, float]], wanted: int, deadline_s: float | None
+    times: list[tuple[float, float, bool]], wanted: int, deadline_s: float | None
 ) -> None:
-    duration, drops = map(np.array, zip(*times, strict=True))
+    duration, drops, bad = map(np.array, zip(*times, strict=True))
     drops = np.where(drops > 100, INF, drops)
-    ending = close(duration, drops, wanted=wanted, deadline_s=deadline_s)
+    ending = close(duration, drops, wanted=wanted, deadline_s=deadline_s, rejected=bad)
     everyone = np.concatenate([ending.completed, ending.failed, ending.unused])
     assert sorted(everyone.tolist()) == list(range(len(times)))
     assert len(ending.completed) <= wanted
     assert (duration[ending.completed] <= ending.duration_s).all()
-    assert (drops[ending.failed] <= ending.duration_s).all()
+    assert (np.minimum(duration, drops)[ending.failed] <= ending.duration_s).all()
+    assert not bad[ending.completed].any()

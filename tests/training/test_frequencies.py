@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import oort
-from oort.kernels.arrays import race
+from oort.kernels.draws import race
+from oort.randomness import mixed
 from tests.support import (
     NO_EXPLORATION,
     ONLY_EXPLORATION,
@@ -107,8 +108,8 @@ def test_the_number_explored_is_epsilon_k_rounded_at_random(share: float, wanted
 
 def test_the_race_gives_each_order_its_chance() -> None:
     weights = np.array([1.0, 2.0, 3.0])
-    generator = np.random.default_rng(3)
-    counts = Counter(tuple(race(weights, 3, generator).tolist()) for _ in range(6000))
+    names = np.arange(3)
+    counts = Counter(tuple(race(names, weights, 3, mixed(k)).tolist()) for k in range(6000))
     orders = list(permutations(range(3)))
     chance = [weights[a] / 6 * weights[b] / (6 - weights[a]) for a, b, _ in orders]
     assert fits([counts[order] for order in orders], [float(c) for c in chance])

@@ -56,7 +56,7 @@ def test_remembered_candidates_give_the_pool_of_a_full_pass_for_any_alpha(
     alpha: float | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected, _ = drifting(alpha)
-    monkeypatch.setattr(scoring, "_MANY_ROWS", 1)
+    monkeypatch.setattr(scoring, "MANY_ROWS", 1)
     monkeypatch.setattr(candidates, "_FEWEST", 50)
     monkeypatch.setattr(candidates, "_PER_PICK", 4)
     found, selector = drifting(alpha)

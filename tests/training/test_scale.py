@@ -13,7 +13,7 @@ import oort
 from oort import kernels
 from oort.clients import statistics, table
 from oort.clients.columns import stored
-from oort.kernels import arrays
+from oort.kernels import arrays, draws
 from oort.training import candidates, scoring
 from oort.training.candidates import Yardstick, highest_possible
 from oort.training.selector import GuidedSelector
@@ -25,7 +25,7 @@ PLAIN = {"many_rows": 10**9, "fewest": 64, "per_pick": 2}
 
 def arrange(patch: pytest.MonkeyPatch, *, many_rows: int, fewest: int, per_pick: int) -> None:
     """Turn the memory of candidates on or off, for tables of any size."""
-    patch.setattr(scoring, "_MANY_ROWS", many_rows)
+    patch.setattr(scoring, "MANY_ROWS", many_rows)
     patch.setattr(candidates, "_FEWEST", fewest)
     patch.setattr(candidates, "_PER_PICK", per_pick)
 
@@ -160,7 +160,7 @@ def test_statistics_kept_row_by_row_equal_those_taken_anew(
         assert kept.explored_duration_s(level) == anew.explored_duration_s(level)
     assert kept.expected_duration_s() == anew.expected_duration_s()
     assert kept.num_untried == anew.num_untried
-    assert (kept._utility._fine == anew._utility._fine).all()
+    assert (kept._utility.fine == anew._utility.fine).all()
 
 
 @pytest.mark.parametrize("clients", [9_000, 40_000])
@@ -198,8 +198,8 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 
     monkeypatch.setattr(kernels, "compiled_for", lambda num_rows: None)
     count(scoring.Known, "parts", lambda known: known.worth.size)
-    count(arrays, "race", lambda weights, *rest: weights.size)
-    count(arrays, "_proposed", lambda weight, size, *rest: min(size, 1024))
+    count(draws, "race", lambda names, *rest: names.size)
+    count(draws, "_proposed", lambda weight, size, *rest: min(size, 1024))
     count(statistics.Histogram, "change", lambda histogram, values, by: values.size)
     count(arrays, "lower_quantile", lambda values, level: values.size)
     return counted

@@ -10,11 +10,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from oort.cli.watching import Bars, count_of, stopping_at_a_round, table, target_of
+from oort.cli.watching import (
+    Bars,
+    count_of,
+    stopping_at_a_round,
+    table,
+    target_of,
+    warn_of_divergence,
+)
 from oort.errors import ConfigError
 from oort.simulation import load, read_runs
 from oort.simulation import run as run_experiment
 from oort.simulation.config import SECTIONS, SimulationConfig, StrategyConfig
+from oort.simulation.experiment import check
 from oort.simulation.settings import Settings
 from oort.simulation.store import RunFolder
 
@@ -44,10 +52,15 @@ def run(options: argparse.Namespace) -> int:
     if options.check:
         console.print(f"{options.config}: fine; {count_of(config)} runs")
         return 0
-    with stopping_at_a_round(console) as stop, Bars(config, console) as bars:
-        complete = run_experiment(config, into, progress=bars, stop=stop)
+    try:
+        with stopping_at_a_round(console) as stop, Bars(config, console) as bars:
+            complete = run_experiment(config, into, progress=bars, stop=stop)
+    except MemoryError as error:
+        message = f"data, clients and model must fit into memory; got {error}"
+        raise ConfigError(message) from error
     curves = read_runs([into])
     console.print(table(curves, target_of(config, curves)))
+    warn_of_divergence(curves, console)
     if not complete:
         console.print(f"stopped; to go on: oort simulate --resume {into}")
         return INTERRUPTED
@@ -77,4 +90,9 @@ def _asked(options: argparse.Namespace) -> tuple[SimulationConfig, Path]:
     if options.resume is not None:
         return RunFolder.config_of(options.resume), options.resume
     config = load(options.config)
+    try:
+        check(config)
+    except ConfigError as error:
+        message = f"{options.config}: {error}"
+        raise ConfigError(message) from error
     return config, options.into or Path("runs") / config.name

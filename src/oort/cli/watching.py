@@ -71,16 +71,23 @@ class Bars:
             console=console,
         )
         self._tasks: dict[str, TaskID] = {}
+        self._preparing: TaskID | None = None
 
     def __enter__(self) -> Bars:
         self._progress.start()
+        self._prepare()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._preparing is not None:
+            self._progress.remove_task(self._preparing)
         self._progress.stop()
 
     def __call__(self, cell: Cell, record: RoundRecord) -> None:
         """Move a bar on."""
+        if self._preparing is not None:
+            self._progress.remove_task(self._preparing)
+            self._preparing = None
         if cell.label not in self._tasks:
             self._tasks[cell.label] = self._progress.add_task(
                 cell.label, total=self._config.rounds.count, accuracy=""
@@ -94,6 +101,12 @@ class Bars:
         self._progress.update(task, completed=done, total=total)
         if math.isfinite(record.accuracy):
             self._progress.update(task, accuracy=f"{record.accuracy:.1%}")
+        if done >= total and len(self._tasks) < count_of(self._config):
+            self._prepare()
+
+    def _prepare(self) -> None:
+        """A bar without an end while clients and data of the next run are made."""
+        self._preparing = self._progress.add_task("preparing", total=None, accuracy="")
 
 
 def table(curves: Sequence[Curve], target: float) -> Table:
@@ -104,6 +117,18 @@ def table(curves: Sequence[Curve], target: float) -> Table:
     for line in compare(curves, target):
         shown.add_row(*row(line)[: len(HEADINGS) + 1])
     return shown
+
+
+def warn_of_divergence(curves: Sequence[Curve], console: Console) -> None:
+    """Say where many updates could not be used, which a table of accuracies may hide."""
+    for curve in curves:
+        lost, used = curve.column("diverged").sum(), curve.column("completed").sum()
+        if lost > 0.05 * (lost + used):
+            console.print(
+                f"{curve.strategy}, seed {curve.seed}: {lost / (lost + used):.0%} of the updates "
+                "were not finite and were turned down; a smaller learner.learning_rate may help, "
+                "or look for values in the data that are not numbers"
+            )
 
 
 def target_of(config: SimulationConfig, curves: Sequence[Curve]) -> float:

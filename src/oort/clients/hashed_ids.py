@@ -73,8 +73,10 @@ class HashedIds:
 
     def of(self, rows: Rows) -> list[ClientId]:
         """The ids of rows that were not forgotten."""
-        kinds = self._kind[rows].tolist()
-        numbers = self._number[rows].tolist()
+        kind, number = self._kind[rows], self._number[rows]
+        if (kind == INT).all():
+            return list(number.view(np.int64).tolist())
+        kinds, numbers = kind.tolist(), number.tolist()
         if TEXT not in kinds:
             return [id_at(k, n, b"") for k, n in zip(kinds, numbers, strict=True) if k != GONE]
         return [

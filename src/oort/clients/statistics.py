@@ -9,6 +9,8 @@ down (the minimum) by less than 0.05 %.
 
 from __future__ import annotations
 
+import struct
+from types import ModuleType
 from typing import Final
 
 import numpy as np
@@ -17,9 +19,9 @@ import numpy.typing as npt
 from oort.kernels.arrays import quantile_place
 
 EXACT_ROWS: Final = 4_096
-_SHIFT: Final = 12
-_COARSE: Final = 512  # fine buckets in a coarse one
-_FINE_BUCKETS: Final = 1 << (31 - _SHIFT)
+SHIFT: Final = 12
+COARSE: Final = 512  # fine buckets in a coarse one
+_FINE_BUCKETS: Final = 1 << (31 - SHIFT)
 _CHUNK: Final = 1 << 20
 
 Single = npt.NDArray[np.float32]
@@ -54,53 +56,59 @@ class Histogram:
 
     def __init__(self) -> None:
         self.count = 0
-        self._fine = np.zeros(_FINE_BUCKETS, np.int32)
-        self._coarse = np.zeros(_FINE_BUCKETS // _COARSE, np.int64)
-        self._below: npt.NDArray[np.int64] | None = None  #: counts up to each coarse bucket
+        self.fine = np.zeros(_FINE_BUCKETS, np.int32)
+        self.coarse = np.zeros(_FINE_BUCKETS // COARSE, np.int64)
+        self.pair = (self.fine, self.coarse)  #: as compiled code takes them
 
     def change(self, values: Single, by: int) -> None:
         """Count values in (+1) or out (−1)."""
         if not values.size:
             return
         self.count += by * values.size
-        self._below = None
         if values.size < 4096:
             fine = _buckets(values)
-            np.add.at(self._fine, fine, by)
-            np.add.at(self._coarse, fine // _COARSE, by)
+            np.add.at(self.fine, fine, by)
+            np.add.at(self.coarse, fine // COARSE, by)
             return
         for start in range(0, values.size, _CHUNK):
             fine = _buckets(values[start : start + _CHUNK])
-            self._fine += np.int32(by) * np.bincount(fine, minlength=_FINE_BUCKETS).astype(
-                np.int32
-            )
-            coarse = np.bincount(fine // _COARSE, minlength=self._coarse.size)
-            self._coarse += by * coarse
+            self.fine += np.int32(by) * np.bincount(fine, minlength=_FINE_BUCKETS).astype(np.int32)
+            coarse = np.bincount(fine // COARSE, minlength=self.coarse.size)
+            self.coarse += by * coarse
 
-    def quantile(self, level: float) -> float:
+    def quantile(self, level: float, fast: ModuleType | None = None) -> float:
         """The order statistic at or below a quantile, rounded up to its bucket's edge."""
-        return _edge(self._bucket_at(quantile_place(self.count, level)), upper=True)
+        return _edge(self._bucket_at(quantile_place(self.count, level), fast), upper=True)
 
-    def lowest(self) -> float:
+    def lowest(self, fast: ModuleType | None = None) -> float:
         """The minimum, rounded down to its bucket's edge."""
-        return _edge(self._bucket_at(0), upper=False)
+        return _edge(self._bucket_at(0, fast), upper=False)
 
-    def _bucket_at(self, rank: int) -> int:
-        if self._below is None:
-            self._below = self._coarse.cumsum()
-        group = int(self._below.searchsorted(rank, side="right"))
-        inside = rank - (int(self._below[group - 1]) if group else 0)
-        fine = self._fine[group * _COARSE : (group + 1) * _COARSE]
+    def span(self, level: float, fast: ModuleType | None = None) -> tuple[float, float]:
+        """The minimum and a quantile; the same number twice, where one bucket holds both."""
+        first = self._bucket_at(0, fast)
+        last = self._bucket_at(quantile_place(self.count, level), fast)
+        cap = _edge(last, upper=True)
+        return (cap if first == last else _edge(first, upper=False)), cap
+
+    def _bucket_at(self, rank: int, fast: ModuleType | None) -> int:
+        if fast is not None:
+            return int(fast.bucket_at(self.fine, self.coarse, rank))
+        below = self.coarse.cumsum()
+        group = int(below.searchsorted(rank, side="right"))
+        inside = rank - (int(below[group - 1]) if group else 0)
+        fine = self.fine[group * COARSE : (group + 1) * COARSE]
         place = int(fine.cumsum().searchsorted(inside, side="right"))
-        return group * _COARSE + place
+        return group * COARSE + place
 
 
 def _buckets(values: Single) -> npt.NDArray[np.int64]:
-    return (values.view(np.uint32) >> np.uint32(_SHIFT)).astype(np.int64)
+    return (values.view(np.uint32) >> np.uint32(SHIFT)).astype(np.int64)
 
 
 def _edge(bucket: int, *, upper: bool) -> float:
     if bucket == 0:
         return 0.0  # columns hold nothing between 0 and 1e-30
-    bits = (bucket << _SHIFT) | ((1 << _SHIFT) - 1 if upper else 0)
-    return float(np.array([bits], np.uint32).view(np.float32)[0])
+    bits = (bucket << SHIFT) | ((1 << SHIFT) - 1 if upper else 0)
+    value: float = struct.unpack("<f", struct.pack("<I", bits))[0]
+    return value

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from oort import savefile
+from oort import kernels, savefile
 from oort.clients.columns import (
     EXPLORED,
     MAX_PARTICIPATIONS_STORED,
@@ -23,7 +26,7 @@ from oort.clients.columns import (
 )
 from oort.clients.id_columns import IdColumn
 from oort.clients.ids import ClientIds
-from oort.clients.statistics import EXACT_ROWS, Histogram, rounded_up
+from oort.clients.statistics import EXACT_ROWS, Histogram
 from oort.errors import DamagedFileError
 from oort.kernels.arrays import lower_quantile
 from oort.types import Among, ClientColumns, Mask, Rows
@@ -148,6 +151,10 @@ class ClientTable:
 
     def pick(self, rows: Rows) -> None:
         """Distinct rows take part in one more round: what nobody's score depends on."""
+        fast = _compiled_for(self.num_rows)
+        if fast is not None and self.statistics.incremental:
+            self._total_participations += self.statistics.pick(fast, rows, self._limit)
+            return
         if self._statistics is not None and self._statistics.incremental:
             untried = rows[(self.flags[rows] & _UNTRIED_CARE) == PRESENT]
             self._statistics.count_untried(self.duration_s[untried], -1)
@@ -298,6 +305,11 @@ class Statistics:
                 self.count(np.arange(start, min(start + _CHUNK, table.num_rows)), +1)
 
     @property
+    def histograms(self) -> tuple[Histogram, Histogram, Histogram]:
+        """Utilities and durations of the explored, and what is expected of the untried."""
+        return self._utility, self._duration, self._expected
+
+    @property
     def num_untried(self) -> int:
         """Present clients that were never tried."""
         if self.incremental:
@@ -316,23 +328,25 @@ class Statistics:
         if self.incremental:
             if not self._utility.count:
                 return 0.0, 0.0
-            low, cap = self._utility.lowest(), self._utility.quantile(level)
-            return (cap, cap) if rounded_up(low) == cap else (low, cap)
+            fast = self._fast()
+            return self._utility.span(level, fast)
         values = self._table.utility[self._is_explored()]
         return (float(values.min()), lower_quantile(values, level)) if values.size else (0.0, 0.0)
 
     def explored_duration_s(self, level: float) -> float | None:
         """A quantile of the known durations of the explored."""
         if self.incremental:
-            return self._duration.quantile(level) if self._duration.count else None
+            return self._duration.quantile(level, self._fast()) if self._duration.count else None
         durations = _known(self._table.duration_s[self._is_explored()])
         return lower_quantile(durations, level) if durations.size else None
 
     def expected_duration_s(self) -> tuple[float, float] | None:
         """The lowest and the median duration expected of those never tried, where one is."""
         if self.incremental:
-            expected = self._expected
-            return (expected.lowest(), expected.quantile(0.5)) if expected.count else None
+            expected, fast = self._expected, self._fast()
+            if not expected.count:
+                return None
+            return expected.lowest(fast), expected.quantile(0.5, fast)
         durations = _known(self._table.duration_s[self._is_untried()])
         if not durations.size:
             return None
@@ -340,7 +354,17 @@ class Statistics:
 
     def count(self, rows: Rows, by: int) -> None:
         """Count rows in (+1) or out (−1) of every histogram that they belong to."""
-        table = self._table
+        table, fast = self._table, self._fast()
+        if fast is not None:
+            columns = (table.flags, table.utility, table.duration_s)
+            explored, timed, hinted, untried = fast.count_rows(
+                rows, *columns, by, self._utility.pair, self._duration.pair, self._expected.pair
+            )
+            self._utility.count += by * explored
+            self._duration.count += by * timed
+            self._expected.count += by * hinted
+            self._num_untried += by * untried
+            return
         flags, duration_s = table.flags[rows], table.duration_s[rows]
         explored = (flags & _EXPLORED) == _EXPLORED
         self._utility.change(table.utility[rows[explored]], by)
@@ -352,11 +376,33 @@ class Statistics:
         self._num_untried += by * expected_s.size
         self._expected.change(_known(expected_s), by)
 
+    def pick(self, fast: ModuleType, rows: Rows, limit: int) -> int:
+        """Rows take part in one more round; how many participations of present clients it adds."""
+        table = self._table
+        columns = (table.flags, table.participations, table.duration_s)
+        added, untried, hinted = fast.pick(rows, *columns, limit, self._expected.pair)
+        self._num_untried -= untried
+        self._expected.count -= hinted
+        return int(added)
+
+    def _fast(self) -> ModuleType | None:
+        return _compiled_for(self._table.num_rows)
+
     def _is_explored(self) -> Mask:
         return np.asarray((self._table.flags & _EXPLORED) == _EXPLORED)
 
     def _is_untried(self) -> Mask:
         return np.asarray((self._table.flags & _UNTRIED_CARE) == PRESENT)
+
+
+def _compiled_for(num_rows: int) -> ModuleType | None:
+    """The compiled steps, where a table is large enough to earn them."""
+    return None if kernels.compiled_for(num_rows) is None else _compiled()
+
+
+@functools.cache
+def _compiled() -> ModuleType:
+    return import_module("oort.clients.compiled")
 
 
 def _sum(counts: npt.NDArray[np.uint16]) -> int:

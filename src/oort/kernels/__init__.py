@@ -1,7 +1,9 @@
 """The hot loops: one job each, no state, inputs that were checked at the door.
 
-    arrays      the NumPy ones: always there, and the oracle for the others
-    compiled    the same, fused into one pass and compiled by Numba (extra ``fast``)
+    arrays            scores and cut-offs in NumPy: always there, and the oracle for the others
+    draws             drawing without replacement in NumPy
+    compiled          scores and cut-offs fused into one pass, compiled by Numba (extra ``fast``)
+    compiled_draws    drawing, compiled
 
 Both give the same answers, to the last bit; ``backend()`` says which one serves. Nothing is
 compiled or imported before it is first needed, and small tables never need it.
@@ -21,7 +23,7 @@ import numpy.typing as npt
 from oort.errors import ConfigError
 from oort.types import Mask
 
-COMPILED_FROM_ROWS: Final = 8_192  # below, NumPy is as fast and Numba's start-up is not earned
+COMPILED_FROM_ROWS: Final = 4_097  # below, NumPy does and Numba's start-up is not earned
 _SETTING: Final = "OORT_KERNELS"
 
 

@@ -14,13 +14,16 @@ NaN row by row), NumPy's error model (Python's checks every division), and loops
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from oort.kernels.compiled_draws import explore, kth_smallest, race
+from oort.kernels.compiling import compiled
+
+__all__ = ["explore", "pool_of_all", "pool_of_rows", "race", "scores_of"]
 
 _BLOCK = 1024
-_compile = njit(cache=True, nogil=True, error_model="numpy")
 
 
-@_compile
+@compiled
 def _score_block(
     scores,
     utility,
@@ -48,7 +51,7 @@ def _score_block(
         scores[i] = (worth + bonus) * (ratio * ratio)
 
 
-@_compile
+@compiled
 def _score_block_of_equals(scores, duration_s, last_round, uncertainty, preferred_s):
     """The same where everyone's utility is the same."""
     one = np.float32(1)
@@ -63,7 +66,7 @@ def _score_block_of_equals(scores, duration_s, last_round, uncertainty, preferre
         scores[i] = (one + bonus) * (ratio * ratio)
 
 
-@_compile
+@compiled
 def _leave_out(scores, flags, allowed, care, state):
     """Put −1 in the place of rows that are not in the state or not allowed."""
     nothing = np.float32(-1)
@@ -74,7 +77,7 @@ def _leave_out(scores, flags, allowed, care, state):
             scores[i] = scores[i] if allowed[i] else nothing
 
 
-@_compile
+@compiled
 def _count_from(scores, bar):
     """How many scores reach the bar."""
     count = np.int32(0)
@@ -83,7 +86,7 @@ def _count_from(scores, bar):
     return count
 
 
-@_compile
+@compiled
 def _drop_below(rows, found, count, bar):
     """Keep what reaches the bar; gives how many are left."""
     kept = 0
@@ -95,8 +98,19 @@ def _drop_below(rows, found, count, bar):
     return kept
 
 
-@_compile
-def top_scores(
+@compiled
+def _settled(rows, found, count, wanted, share):
+    """Rows and scores of those that reach a share of the ``wanted``-th best, and that score."""
+    if count == 0:
+        return rows[:0], found[:0], np.float32(np.nan)
+    place = count - min(wanted, count)
+    bar = share * kth_smallest(found[:count].copy(), place)
+    count = _drop_below(rows, found, count, bar)
+    return rows[:count], found[:count], bar
+
+
+@compiled
+def _top(
     utility,
     duration_s,
     last_round,
@@ -111,17 +125,17 @@ def top_scores(
     preferred_s,
     wanted,
     share,
+    bar,
 ):
-    """Rows, ascending, and scores, among which are all that reach the cut-off.
+    """Rows, ascending, and scores of all that reach the bar, which rises as better ones come in.
 
-    The bar rises as better rows come in: it is always at most the final one, so nothing that
-    belongs is missed, and what no longer reaches it is dropped when the list is full.
+    It rises at most to the final one, so nothing that belongs is missed, and what no longer
+    reaches it is dropped when the list is full.
     """
     full = max(4 * wanted, 512)  # so many before the bar is raised
     rows = np.empty(full + _BLOCK, np.int64)
     found = np.empty(full + _BLOCK, np.float32)
     count = 0
-    bar = np.float32(0)
     block = np.empty(_BLOCK, np.float32)
     for start in range(0, utility.size, _BLOCK):
         scores = block[: min(_BLOCK, utility.size - start)]
@@ -147,7 +161,7 @@ def top_scores(
         if better == 0:
             continue
         if count + better > full and count >= wanted:
-            kth = np.partition(found[:count], count - wanted)[count - wanted]
+            kth = kth_smallest(found[:count].copy(), count - wanted)
             bar = share * kth if share * kth > bar else bar
             count = _drop_below(rows, found, count, bar)
             better = _count_from(scores, bar)
@@ -155,18 +169,67 @@ def top_scores(
         if count + better > rows.size:
             more_rows = np.empty(2 * (count + better), np.int64)
             more_found = np.empty(more_rows.size, np.float32)
-            more_rows[:count] = rows[:count]
-            more_found[:count] = found[:count]
+            for j in range(count):
+                more_rows[j] = rows[j]
+                more_found[j] = found[j]
             rows, found = more_rows, more_found
         for i in range(scores.size):
             if scores[i] >= bar:
                 rows[count] = start + i
                 found[count] = scores[i]
                 count += 1
-    return rows[:count], found[:count]
+    return rows, found, count
 
 
-@_compile
+@compiled
+def pool_of_all(
+    utility,
+    duration_s,
+    last_round,
+    flags,
+    allowed,
+    care,
+    state,
+    low,
+    cap,
+    inverse_range,
+    uncertainty,
+    preferred_s,
+    wanted,
+    share,
+    hint,
+):
+    """Rows, ascending, scores, and the cut-off that they reach, in one pass.
+
+    The hint is a cut-off to begin with, most often a little below that of the round before: if it
+    was too high, the pass is repeated without.
+    """
+    while True:
+        rows, found, count = _top(
+            utility,
+            duration_s,
+            last_round,
+            flags,
+            allowed,
+            care,
+            state,
+            low,
+            cap,
+            inverse_range,
+            uncertainty,
+            preferred_s,
+            wanted,
+            share,
+            hint,
+        )
+        enough = count >= wanted
+        rows, found, bar = _settled(rows, found, count, wanted, share)
+        if hint == 0 or (enough and bar >= hint):
+            return rows, found, bar
+        hint = np.float32(0)
+
+
+@compiled
 def scores_of(
     rows,
     utility,
@@ -206,3 +269,54 @@ def scores_of(
         _score_block_of_equals(scores, duration, newest, uncertainty, preferred_s)
     _leave_out(scores, marks, may, care, state)
     return scores
+
+
+@compiled
+def pool_of_rows(
+    rows,
+    utility,
+    duration_s,
+    last_round,
+    flags,
+    allowed,
+    care,
+    state,
+    low,
+    cap,
+    inverse_range,
+    uncertainty,
+    preferred_s,
+    wanted,
+    share,
+    hint,
+):
+    """The same of some rows, in their order."""
+    scores = scores_of(
+        rows,
+        utility,
+        duration_s,
+        last_round,
+        flags,
+        allowed,
+        care,
+        state,
+        low,
+        cap,
+        inverse_range,
+        uncertainty,
+        preferred_s,
+    )
+    while True:
+        count = 0
+        kept = np.empty(rows.size, np.int64)
+        found = np.empty(rows.size, np.float32)
+        for i in range(rows.size):
+            if scores[i] >= hint:
+                kept[count] = rows[i]
+                found[count] = scores[i]
+                count += 1
+        enough = count >= wanted
+        kept, found, bar = _settled(kept, found, count, wanted, share)
+        if hint == 0 or (enough and bar >= hint):
+            return kept, found, bar
+        hint = np.float32(0)

@@ -12,8 +12,10 @@
     rounds         the first K to finish, and the clock
     world          all of this that no strategy can change
     strategies     selectors by name
+    chosen         a test set chosen by the testing selector
     evaluation     how good the model is
     executor       where cohorts are trained: here, or on Ray
+    cohort         who of those selected trains, and what they bring back
     engine         a job in a world, round after round
     history        a row per round, a row per participation
     sinks          TensorBoard, MLflow

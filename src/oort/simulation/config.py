@@ -29,10 +29,12 @@ from oort.errors import ConfigError, require
 from oort.simulation.settings import (
     Settings,
     build,
+    file_name,
     flag,
     maybe,
     number,
     one_of,
+    quotas,
     refuse_key,
     setting,
     several,
@@ -236,6 +238,21 @@ class LearnerConfig(Settings):
         "FedProx's μ; unset: 0.01 where server.aggregation is 'fedprox', else 0",
     )
     device: str = setting("cpu", one_of("cpu", "cuda", "auto"), "where torch models are trained")
+    cohort: str = setting(
+        "auto",
+        one_of("auto", "at-once", "in-turn"),
+        "torch: a chunk's clients in one pass, or one by one; auto: in turn if they must",
+    )
+    convolutions: str = setting(
+        "auto",
+        one_of("auto", "grouped", "products"),
+        "torch: how a chunk's convolutions are computed",
+    )
+    precision: str = setting(
+        "float32",
+        one_of("float32", "tf32", "bfloat16"),
+        "torch: of products and convolutions; parameters and losses stay in 32 bits",
+    )
 
     @property
     def needs_torch(self) -> bool:
@@ -303,6 +320,26 @@ class EvaluationConfig(Settings):
         maybe(number(0, 1, above=True)),
         "also test on clients picked by the testing selector: deviation, share of the range",
     )
+    chosen_categories: dict[str, int] | str | None = setting(  # noqa: RUF009
+        None,
+        maybe(quotas("representative", "balanced", of="a table of labels, each with its samples")),
+        "also test on samples of labels picked by the testing selector among clients' data",
+    )
+    chosen_samples: int = setting(
+        1000, whole(1), "chosen_categories: how many in all where it is one of the two words"
+    )
+    chosen_budget: int | None = setting(
+        None, maybe(whole(1)), "chosen_categories: from so many clients at most"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.chosen_deviation is None or self.chosen_categories is None,
+            "evaluation.chosen_deviation",
+            "unset where evaluation.chosen_categories is set",
+            self.chosen_deviation,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,6 +395,11 @@ class StrategyConfig(Settings):
         """What reports call it."""
         return self.name or self.kind
 
+    @property
+    def folder(self) -> str:
+        """The label as part of a folder's name."""
+        return "".join(c if c.isalnum() or c in "-_." else "-" for c in self.label)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationConfig(Settings):
@@ -369,7 +411,9 @@ class SimulationConfig(Settings):
     (200, 'random', 1.3)
     """
 
-    name: str = setting("simulation", text("a name"), "what the run is called")
+    name: str = setting(
+        "simulation", file_name(), "what the run, and the folder that it goes into, is called"
+    )
     seeds: tuple[int, ...] = setting(
         (0,), several(whole(0), "a list of whole numbers, 0 or more"), "one run per seed"
     )
@@ -395,6 +439,12 @@ class SimulationConfig(Settings):
             len(set(labels)) == len(labels),
             "strategies.name",
             "different for each strategy",
+            labels,
+        )
+        require(
+            len({s.folder.lower() for s in self.strategies}) == len(labels),
+            "strategies.name",
+            "different also as names of folders",
             labels,
         )
         require(

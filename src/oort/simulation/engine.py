@@ -2,8 +2,8 @@
 
 ``Job`` is the only module that keeps state. One round:
 
-    who is online -> select K · overcommit -> how long each takes, who drops out -> the first K
-    to finish -> train them -> aggregate -> report everyone's outcome -> advance the clock
+    who is online -> select K · overcommit -> how long each takes, who drops out -> train the first
+    K to finish (cohort) -> aggregate -> report everyone's outcome -> advance the clock
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from oort.simulation import executor as executors
 from oort.simulation import strategies
 from oort.simulation.aggregation import ServerState, aggregate
 from oort.simulation.availability import DAY_S, WAITING_STEP_S
+from oort.simulation.cohort import CohortTrainer, Trained
 from oort.simulation.config import StrategyConfig
 from oort.simulation.evaluation import Evaluator, Scores
-from oort.simulation.history import NOT_MEASURED, Participation, RoundRecord
-from oort.simulation.learners.base import ChunkResult, Params
-from oort.simulation.learners.plan import chunk_for
+from oort.simulation.history import NOT_MEASURED, Attendance, Participation, RoundRecord
+from oort.simulation.learners.base import Params
 from oort.simulation.population import Participations, participations
-from oort.simulation.rounds import Ending, close, overcommitted
+from oort.simulation.rounds import Ending, overcommitted
 from oort.simulation.world import World
-from oort.types import Floats, Mask, Outcome, Rows, Selection
+from oort.types import Outcome, Rows, Selection
 
+OUTCOMES = np.array([Outcome.COMPLETED.value, Outcome.FAILED.value, Outcome.UNUSED.value])
 PATIENCE_S = 7 * DAY_S  #: how long a job waits for somebody whom it can select
 
 
@@ -46,14 +47,15 @@ class JobState:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What the participants of a round bring back, in their order."""
+class _Picked:
+    """Who was selected, and when."""
 
-    mean_update: Params  #: empty where nobody's can be used
-    mean_squared_loss: Floats
-    sum_of_losses: Floats
-    seen: Rows
-    diverged: Mask
+    selection: Selection
+    rows: Rows  #: the participants
+    new: int  #: of them, selected for the first time
+    online: int  #: clients that could be
+    started_s: float
+    waited_s: float
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class RoundResult:
     """A finished round."""
 
     record: RoundRecord
-    participations: Sequence[Participation]
+    participations: Attendance
     timings_s: dict[str, float]  #: real seconds by what they went into; not part of the history
 
 
@@ -91,8 +93,11 @@ class Job:
             np.arange(world.num_clients), expected_duration_s=world.hint_s
         )
         self._executor = executors.create(world.config.executor, world.learner)
+        self._watch = _Stopwatch()
+        self._train = CohortTrainer(world, self._executor, self._watch.lap)
         self._evaluate = Evaluator(world)
         self._target_reached = False
+        self._met = np.zeros(world.num_clients, bool)
         for record, parts in past or ():
             self._replay(record, parts)
 
@@ -108,33 +113,25 @@ class Job:
 
     def play(self) -> RoundResult:
         """Play one round."""
-        watch = _Stopwatch()
-        selection, online, started_s = self._select()
-        rows = np.asarray(selection.participants, np.int64)
+        watch = self._watch
+        watch.begin()
+        picked = self._select()
+        number = picked.selection.round_number
         watch.lap("select")
-        luck = self._luck(rows, selection.round_number, started_s)
-        ending = close(
-            luck.duration_s,
-            luck.drops_after_s,
-            wanted=self._config.rounds.participants,
-            deadline_s=self._config.rounds.deadline_s,
-        )
+        luck = self._luck(picked)
+        ending, trained = self._train(self.state.params, picked.rows, luck, number)
         watch.lap("bookkeeping")
-        trained = self._train(rows[ending.completed], selection.round_number)
-        watch.lap("train")
         params, server = self._aggregate(trained)
         watch.lap("aggregate")
-        parts = self._participations(selection.round_number, rows, luck, ending, trained)
+        parts = self._attendance(picked, luck, ending, trained)
         self._tell(parts)
         watch.lap("bookkeeping")
-        clock_s = started_s + ending.duration_s
-        waited_s = started_s - self.state.clock_s
-        self.state = JobState(selection.round_number, clock_s, params, server)
-        scores = self._evaluate(params) if self._is_tested(selection.round_number) else Scores()
+        self.state = JobState(number, picked.started_s + ending.duration_s, params, server)
+        scores = self._evaluate(params) if self._is_tested(number) else Scores()
         watch.lap("evaluate")
-        record = self._record(selection, online, started_s, waited_s, ending, trained, scores)
-        watch.lap("bookkeeping")
+        record = self._record(picked, ending, trained, scores)
         self._target_reached = self._reaches_target(scores)
+        watch.lap("bookkeeping")
         return RoundResult(record, parts, watch.laps_s)
 
     def close(self) -> None:
@@ -155,8 +152,8 @@ class Job:
         target = settings.target_accuracy
         return settings.stop_at_target and target is not None and scores.accuracy >= target
 
-    def _select(self) -> tuple[Selection, int, float]:
-        """Select as soon as there is somebody to select; says how many were online, and when."""
+    def _select(self) -> _Picked:
+        """Select as soon as there is somebody to select."""
         wanted = overcommitted(self._config.rounds.participants, self._config.rounds.overcommit)
         start_s = self.state.clock_s
         while start_s <= self.state.clock_s + PATIENCE_S:
@@ -166,7 +163,9 @@ class Job:
                 among = None if count == len(online) else online
                 selection = self._selector.select(wanted, among=among)
                 if len(selection):
-                    return selection, count, start_s
+                    rows = np.asarray(selection.participants, np.int64)
+                    waited_s = start_s - self.state.clock_s
+                    return _Picked(selection, rows, self._meet(rows), count, start_s, waited_s)
             start_s += WAITING_STEP_S
         message = (
             f"availability must let at least {self._config.rounds.least_online} clients be "
@@ -174,8 +173,15 @@ class Job:
         )
         raise ConfigError(message)
 
-    def _luck(self, rows: Rows, round_number: int, started_s: float) -> Participations:
+    def _meet(self, rows: Rows) -> int:
+        """How many of these are selected for the first time."""
+        new = len(rows) - int(np.count_nonzero(self._met[rows]))
+        self._met[rows] = True
+        return new
+
+    def _luck(self, picked: _Picked) -> Participations:
         """How long each participant takes in this round, and who is lost when."""
+        rows, started_s = picked.rows, picked.started_s
         luck = participations(
             self._config.devices,
             self.world.devices,
@@ -183,44 +189,12 @@ class Job:
             self.world.samples[rows],
             transfer_mb=self.world.transfer_mb,
             seed=self.world.seed,
-            round_number=round_number,
+            round_number=picked.selection.round_number,
         )
         leaves_after_s = self.world.availability.online_until(started_s, rows) - started_s
         return dataclasses.replace(
             luck, drops_after_s=np.minimum(luck.drops_after_s, leaves_after_s)
         )
-
-    def _train(self, clients: Rows, round_number: int) -> Trained:
-        """Train the participants from the current model, chunk by chunk."""
-        size = self._config.executor.chunk_size
-        cohort = self.world.data.cohort(clients)
-        samples = self.world.samples[clients]
-        weights = self._weights(clients)
-        members, chunks = [], []
-        for begin in range(0, len(clients), size):
-            chunk, places = chunk_for(
-                cohort,
-                clients,
-                np.arange(begin, min(begin + size, len(clients))),
-                samples,
-                batch_size=self._config.learner.batch_size,
-                weights=weights,
-                seed=self.world.seed,
-                round_number=round_number,
-            )
-            chunks.append(chunk)
-            members.append(places)
-        results = self._executor.train(self.state.params, cohort.pool, chunks)
-        return _gathered(results, members, weights)
-
-    def _weights(self, clients: Rows) -> Floats:
-        if self._config.server.weighting == "equal":
-            return np.ones(len(clients))
-        return self._distinct(clients).astype(np.float64)
-
-    def _distinct(self, clients: Rows) -> Rows:
-        """Samples that each client trains on, repeats not counted."""
-        return np.minimum(self.world.samples[clients], self.world.data.sizes[clients])
 
     def _aggregate(self, trained: Trained) -> tuple[Params, ServerState]:
         if not trained.mean_update:
@@ -232,84 +206,73 @@ class Job:
             return self.state.params, self.state.server
         return params, server
 
-    def _participations(
-        self, round_number: int, rows: Rows, luck: Participations, ending: Ending, trained: Trained
-    ) -> list[Participation]:
+    def _attendance(
+        self, picked: _Picked, luck: Participations, ending: Ending, trained: Trained
+    ) -> Attendance:
         """What everyone did, as the server sees it."""
-        done = rows[ending.completed]
-        outcome = np.where(trained.diverged, Outcome.FAILED.value, Outcome.COMPLETED.value)
-        whole = zip(
-            done.tolist(),
-            outcome.tolist(),
-            luck.duration_s[ending.completed].tolist(),
-            np.where(trained.diverged, 0, self._distinct(done)).tolist(),
-            np.where(trained.diverged, NOT_MEASURED, trained.mean_squared_loss).tolist(),
-            strict=True,
+        rows = picked.rows
+        places = np.concatenate([ending.completed, ending.failed, ending.unused])
+        done, lost = len(ending.completed), len(ending.failed)
+        duration_s = np.minimum(luck.duration_s, luck.drops_after_s)[places]
+        duration_s[done + lost :] = ending.duration_s
+        num_samples = np.zeros(len(places), np.int64)
+        num_samples[:done] = self._train.distinct(rows[ending.completed])
+        loss = np.full(len(places), NOT_MEASURED)
+        loss[:done] = trained.mean_squared_loss[ending.completed]
+        return Attendance(
+            round=picked.selection.round_number,
+            client=rows[places],
+            outcome=np.repeat(OUTCOMES, [done, lost, len(ending.unused)]),
+            duration_s=duration_s,
+            num_samples=num_samples,
+            mean_squared_loss=loss,
         )
-        lost = zip(
-            rows[ending.failed].tolist(), luck.drops_after_s[ending.failed].tolist(), strict=True
-        )
-        parts = [_part(round_number, *values) for values in whole]
-        parts += [_part(round_number, c, Outcome.FAILED.value, s) for c, s in lost]
-        cut_off = rows[ending.unused].tolist()
-        return parts + [
-            _part(round_number, c, Outcome.UNUSED.value, ending.duration_s) for c in cut_off
-        ]
 
-    def _tell(self, parts: Sequence[Participation]) -> None:
+    def _tell(self, parts: Attendance) -> None:
         """Report every outcome to the selector."""
-        by_outcome: dict[str, list[Participation]] = {}
-        for part in parts:
-            by_outcome.setdefault(part.outcome, []).append(part)
-        for outcome, some in by_outcome.items():
+        for outcome in OUTCOMES.tolist():
+            some = np.flatnonzero(parts.outcome == outcome)
+            if len(some) == 0:
+                continue
             measured: dict[str, Any] = {}
             if outcome == Outcome.COMPLETED:
-                measured["num_samples"] = np.array([p.num_samples for p in some])
-                measured["mean_squared_loss"] = np.array([p.mean_squared_loss for p in some])
+                measured["num_samples"] = parts.num_samples[some]
+                measured["mean_squared_loss"] = parts.mean_squared_loss[some]
             self._selector.update_clients(
-                np.array([p.client for p in some]),
-                duration_s=np.array([p.duration_s for p in some]),
+                parts.client[some],
+                duration_s=parts.duration_s[some],
                 outcome=outcome,
-                round_number=some[0].round,
+                round_number=parts.round,
                 strict=True,
                 **measured,
             )
 
     def _record(
-        self,
-        selection: Selection,
-        online: int,
-        started_s: float,
-        waited_s: float,
-        ending: Ending,
-        trained: Trained,
-        scores: Scores,
+        self, picked: _Picked, ending: Ending, trained: Trained, scores: Scores
     ) -> RoundRecord:
+        selection, rows = picked.selection, picked.rows
+        done = ending.completed
         diverged = int(np.count_nonzero(trained.diverged))
-        good = ~trained.diverged
-        seen = trained.seen[good]
-        clients = np.asarray(selection.participants, np.int64)[ending.completed[good]]
-        utility = self._distinct(clients) * np.sqrt(trained.mean_squared_loss[good])
+        seen = int(trained.seen[done].sum())
+        distinct = self._train.distinct(rows[done])
+        utility = distinct * np.sqrt(trained.mean_squared_loss[done])
         message_bytes = round(self.world.transfer_mb * 1e6)
-        lost = len(ending.failed)
         return RoundRecord(
             round=selection.round_number,
-            started_s=started_s,
-            waited_s=waited_s,
+            started_s=picked.started_s,
+            waited_s=picked.waited_s,
             duration_s=ending.duration_s,
             clock_s=self.state.clock_s,
             preferred_s=float(selection.preferred_s),
             epsilon=float(selection.epsilon),
-            online=online,
-            selected=len(selection),
-            explored=len(selection.explored),
-            completed=len(ending.completed) - diverged,
-            failed=lost + diverged,
+            online=picked.online,
+            selected=len(rows),
+            explored=picked.new,
+            completed=len(done),
+            failed=len(ending.failed),
             diverged=diverged,
             unused=len(ending.unused),
-            train_loss=float(trained.sum_of_losses[good].sum() / seen.sum())
-            if len(seen)
-            else NOT_MEASURED,
+            train_loss=float(trained.sum_of_losses[done].sum()) / seen if seen else NOT_MEASURED,
             utility=float(utility.mean()) if len(utility) else NOT_MEASURED,
             test_loss=scores.test_loss,
             accuracy=scores.accuracy,
@@ -317,8 +280,8 @@ class Job:
             chosen_accuracy=scores.chosen_accuracy,
             used_s=ending.used_s,
             wasted_s=ending.wasted_s,
-            down_bytes=len(selection) * message_bytes,
-            up_bytes=len(ending.completed) * message_bytes,
+            down_bytes=len(rows) * message_bytes,
+            up_bytes=(len(done) + diverged) * message_bytes,
         )
 
     def _replay(self, record: RoundRecord, parts: Sequence[Participation]) -> None:
@@ -337,7 +300,9 @@ class Job:
                 "got other clients: this version of the selector or its settings differ"
             )
             raise ConfigError(message)
-        self._tell(parts)
+        attendance = Attendance.of(parts)
+        self._meet(attendance.client)
+        self._tell(attendance)
         self._target_reached = self._reaches_target(Scores(accuracy=record.accuracy))
 
 
@@ -345,6 +310,9 @@ class _Stopwatch:
     """Real time by what it goes into."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
         self.laps_s: dict[str, float] = {}
         self._since = time.perf_counter()
 
@@ -352,37 +320,3 @@ class _Stopwatch:
         now = time.perf_counter()
         self.laps_s[what] = self.laps_s.get(what, 0.0) + now - self._since
         self._since = now
-
-
-def _part(
-    round_number: int,
-    client: int,
-    outcome: str,
-    duration_s: float,
-    num_samples: int = 0,
-    mean_squared_loss: float = NOT_MEASURED,
-) -> Participation:
-    return Participation(
-        round=round_number,
-        client=client,
-        outcome=outcome,
-        duration_s=duration_s,
-        num_samples=num_samples,
-        mean_squared_loss=mean_squared_loss,
-    )
-
-
-def _gathered(results: Sequence[ChunkResult], members: Sequence[Rows], weights: Floats) -> Trained:
-    """Put the chunks' results back into the cohort's order, and add up their updates in order."""
-    n = len(weights)
-    squares, losses = np.zeros(n), np.zeros(n)
-    seen, diverged = np.zeros(n, np.int64), np.zeros(n, bool)
-    total: Params = {}
-    for result, places in zip(results, members, strict=True):
-        squares[places], losses[places] = result.sum_of_squares, result.sum_of_losses
-        seen[places], diverged[places] = result.seen, result.diverged
-        for name, value in result.update.items():
-            total[name] = total[name] + value if name in total else value
-    weight = float(weights[~diverged].sum())
-    mean = {name: value / np.float32(weight) for name, value in total.items()} if weight else {}
-    return Trained(mean, squares / np.maximum(seen, 1), losses, seen, diverged)

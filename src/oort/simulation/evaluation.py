@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oort.randomness import generator_for
+from oort.simulation.chosen import MOST_SAMPLES_PER_CLIENT, TestSet, chosen_test_set, first_samples
 from oort.simulation.history import NOT_MEASURED
 from oort.simulation.learners.base import Params
 from oort.simulation.world import World
-from oort.testing.selector import create_testing_selector
-from oort.types import Floats, Rows
-
-MOST_SAMPLES_PER_CLIENT = 100
+from oort.types import Floats, Mask, Rows
 
 
 @dataclass(frozen=True)
@@ -34,38 +34,43 @@ class Evaluator:
         settings = world.config.evaluation
         rng = generator_for(world.seed, 0, "evaluation clients")
         count = min(settings.clients, world.num_clients)
-        self._tested = np.sort(rng.permutation(world.num_clients)[:count])
-        self._chosen = chosen_clients(world)
+        tested = np.sort(rng.permutation(world.num_clients)[:count])
+        self._tested = first_samples(world, tested)
+        self.chosen = chosen_test_set(world)
 
     def __call__(self, params: Params) -> Scores:
         """Test a model."""
         test = self._world.data.test
-        loss, right = self._world.learner.losses(params, test.x, test.y)
+        loss, right = self._losses(params, test.x, test.y)
         return Scores(
             test_loss=float(np.mean(loss)),
             accuracy=float(np.mean(right)),
-            worst_decile=worst_decile(self._per_client(params, self._tested)[0]),
-            chosen_accuracy=self._pooled(params, self._chosen),
+            worst_decile=worst_decile(self._by_client(params)),
+            chosen_accuracy=float(np.mean(self._right(params, self.chosen)))
+            if len(self.chosen)
+            else NOT_MEASURED,
         )
 
-    def _per_client(self, params: Params, clients: Rows) -> tuple[Floats, Rows]:
-        """Accuracy on each client's own samples, and how many those were."""
-        if len(clients) == 0:
-            return np.zeros(0), np.zeros(0, np.int64)
-        cohort = self._world.data.cohort(clients)
-        taken = np.minimum(cohort.sizes, MOST_SAMPLES_PER_CLIENT)
-        places = np.concatenate(
-            [np.arange(s, s + n) for s, n in zip(cohort.start, taken, strict=False)]
-        )
-        x = cohort.pool[cohort.index[places]]
-        _, right = self._world.learner.losses(params, x, cohort.labels[places])
+    def _by_client(self, params: Params) -> Floats:
+        """Accuracy on each tested client's own samples."""
+        if len(self._tested) == 0:
+            return np.zeros(0)
+        sizes = np.asarray(self._world.data.sizes)[self._tested.clients]
+        taken = np.minimum(sizes, MOST_SAMPLES_PER_CLIENT)
         begins = np.concatenate([[0], np.cumsum(taken)[:-1]])
-        return np.add.reduceat(right.astype(np.float64), begins) / taken, taken
+        right = self._right(params, self._tested).astype(np.float64)
+        return np.asarray(np.add.reduceat(right, begins) / taken)
 
-    def _pooled(self, params: Params, clients: Rows) -> float:
-        """Accuracy over the samples of all these clients together."""
-        accuracy, taken = self._per_client(params, clients)
-        return float(np.average(accuracy, weights=taken)) if len(taken) else NOT_MEASURED
+    def _right(self, params: Params, samples: TestSet) -> Mask:
+        """Which samples of a test set the model gets right."""
+        cohort = self._world.data.cohort(samples.clients)
+        x = cohort.pool[cohort.index[samples.places]]
+        return self._losses(params, x, cohort.labels[samples.places])[1]
+
+    def _losses(self, params: Params, x: npt.NDArray[Any], y: Rows) -> tuple[Floats, Mask]:
+        """The learner's; a sample whose loss is not finite is not right by accident."""
+        loss, right = self._world.learner.losses(params, x, y)
+        return loss, right & np.isfinite(loss)
 
 
 def worst_decile(accuracy: Floats) -> float:
@@ -77,19 +82,3 @@ def worst_decile(accuracy: Floats) -> float:
     if len(accuracy) == 0:
         return NOT_MEASURED
     return float(np.sort(accuracy)[: max(1, len(accuracy) // 10)].mean())
-
-
-def chosen_clients(world: World) -> Rows:
-    """The clients that the testing selector picks, few whose data looks like everyone's."""
-    deviation = world.config.evaluation.chosen_deviation
-    if deviation is None:
-        return np.zeros(0, np.int64)
-    sizes = np.asarray(world.data.sizes)
-    plan = create_testing_selector().select_by_deviation(
-        dev_target=deviation * float(np.ptp(sizes)),
-        range_of_capacity=float(np.ptp(sizes)),
-        total_num_clients=world.num_clients,
-    )
-    count = min(int(plan.num_participants), world.num_clients)
-    rng = generator_for(world.seed, 0, "chosen clients")
-    return np.sort(rng.permutation(world.num_clients)[:count])

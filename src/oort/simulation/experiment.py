@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from oort.simulation import sinks
+from oort.simulation import sinks, strategies
 from oort.simulation import world as worlds
 from oort.simulation.config import SimulationConfig, StrategyConfig
 from oort.simulation.engine import Job, RoundResult
@@ -43,6 +43,16 @@ def cells(config: SimulationConfig) -> Iterator[Cell]:
             yield Cell(strategy, seed)
 
 
+def check(config: SimulationConfig) -> None:
+    """Make every strategy's selector once, so that wrong settings show before anything runs.
+
+    Raises:
+        ConfigError: A strategy's settings are wrong.
+    """
+    for strategy in config.strategies:
+        strategies.create(strategy, seed=config.seeds[0])
+
+
 def run(
     config: SimulationConfig,
     into: str | Path,
@@ -65,11 +75,12 @@ def run(
         ConfigError: Settings do not fit one another or the data, or the folder holds another
             experiment.
     """
+    check(config)
     folder = RunFolder(Path(into))
     folder.open(config)
     world: World | None = None
     for cell in cells(config):
-        files = folder.cell(cell.strategy.label, cell.seed)
+        files = folder.cell(cell.strategy, cell.seed)
         if files.is_complete and not _extended(files, config):
             continue
         if world is None or world.seed != cell.seed:

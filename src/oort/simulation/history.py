@@ -2,6 +2,7 @@
 
 RoundRecord      a round: its clock, its people, its losses, its costs
 Participation    what one selected client did in it
+Attendance       what everyone did in it, as columns
 write_csv, read_csv, write_parquet, read_table    files of either
 
 Numbers are written so that reading gives the same bits back. NaN is an empty cell.
@@ -9,15 +10,18 @@ Numbers are written so that reading gives the same bits back. NaN is an empty ce
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from oort.errors import DamagedFileError, missing_extra
+from oort.types import Floats, Rows
 
 NOT_MEASURED = math.nan
 
@@ -35,7 +39,7 @@ class RoundRecord:
     epsilon: float  #: the selector's ε
     online: int  #: clients that could be selected
     selected: int
-    explored: int  #: selected for the first time, as the selector tells
+    explored: int  #: of those, for the first time
     completed: int  #: whose updates were used
     failed: int  #: dropped out, or diverged
     diverged: int  #: of those, whose loss or update was not finite
@@ -64,15 +68,74 @@ class Participation:
     mean_squared_loss: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attendance(Sequence[Participation]):
+    """What everyone selected did in a round: a sequence of rows, kept as columns."""
+
+    round: int
+    client: Rows
+    outcome: npt.NDArray[np.str_]
+    duration_s: Floats
+    num_samples: Rows
+    mean_squared_loss: Floats
+
+    @classmethod
+    def of(cls, rows: Sequence[Participation]) -> Attendance:
+        """The columns of one round's rows."""
+        return cls(
+            round=rows[0].round if rows else 0,
+            client=np.array([row.client for row in rows], np.int64),
+            outcome=np.array([row.outcome for row in rows], np.str_),
+            duration_s=np.array([row.duration_s for row in rows], np.float64),
+            num_samples=np.array([row.num_samples for row in rows], np.int64),
+            mean_squared_loss=np.array([row.mean_squared_loss for row in rows], np.float64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.client)
+
+    @overload
+    def __getitem__(self, place: int) -> Participation: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Participation]: ...
+    def __getitem__(self, place: int | slice) -> Participation | Sequence[Participation]:
+        return list(self)[place]
+
+    def __iter__(self) -> Iterator[Participation]:
+        for client, outcome, duration_s, num_samples, loss in self._tuples():
+            yield Participation(
+                round=self.round,
+                client=client,
+                outcome=outcome,
+                duration_s=duration_s,
+                num_samples=num_samples,
+                mean_squared_loss=loss,
+            )
+
+    def lines(self) -> str:
+        """All rows as lines of CSV."""
+        return "".join(
+            f"{self.round},{client},{outcome},{seconds!r},{samples},{_written(loss)}\n"
+            for client, outcome, seconds, samples, loss in self._tuples()
+        )
+
+    def _tuples(self) -> Iterator[tuple[int, str, float, int, float]]:
+        return zip(
+            self.client.tolist(),
+            self.outcome.tolist(),
+            self.duration_s.tolist(),
+            self.num_samples.tolist(),
+            self.mean_squared_loss.tolist(),
+            strict=True,
+        )
+
+
 Row = TypeVar("Row", RoundRecord, Participation)
 
 
 def line(row: RoundRecord | Participation) -> str:
-    """A row as a line of CSV, with its end."""
-    stream = io.StringIO()
-    values = [_written(getattr(row, f.name)) for f in fields(row)]
-    csv.writer(stream, lineterminator="\n").writerow(values)
-    return stream.getvalue()
+    """A row as a line of CSV, with its end; no text in these rows needs quotes."""
+    return ",".join(map(_written, _VALUES[type(row)](row))) + "\n"
 
 
 def header(kind: type[Row]) -> str:
@@ -96,13 +159,13 @@ def read_csv(path: Path, kind: type[Row], *, until: int | None = None) -> list[R
             message = f"{path} must begin with the columns of {kind.__name__}; got something else"
             raise DamagedFileError(message)
         rows: list[Row] = []
-        for values in csv.reader(stream):
+        for text in stream:
             try:
-                row = _read(kind, values)
-            except (ValueError, IndexError) as error:
+                row = _read(kind, text)
+            except ValueError as error:
                 if until is not None:
                     break
-                message = f"{path} must hold whole rows; got {values!r}"
+                message = f"{path} must hold whole rows; got {text!r}"
                 raise DamagedFileError(message) from error
             if until is not None and row.round > until:
                 break
@@ -139,14 +202,25 @@ def _written(value: Any) -> str:
     return str(value)
 
 
-def _read(kind: type[Row], values: Sequence[str]) -> Row:
-    named = list(fields(kind))
-    if len(values) != len(named):
+def _read(kind: type[Row], text: str) -> Row:
+    """A row from a line; one without its end was cut off while it was written."""
+    values, columns = text.rstrip("\n").split(","), _COLUMNS[kind]
+    if len(values) != len(columns) or not text.endswith("\n"):
         raise ValueError
-    converted: dict[str, Any] = {}
-    for f, text in zip(named, values, strict=True):
-        if f.type == "str":
-            converted[f.name] = text
-        else:
-            converted[f.name] = int(text) if f.type == "int" else float(text or "nan")
-    return kind(**converted)
+    return kind(
+        **{name: convert(text) for (name, convert), text in zip(columns, values, strict=True)}
+    )
+
+
+def _float(text: str) -> float:
+    return float(text) if text else NOT_MEASURED
+
+
+_READERS: dict[Any, Callable[[str], Any]] = {"str": str, "int": int, "float": _float}
+
+#: the columns of either file, and what reads a cell
+_COLUMNS = {
+    kind: [(f.name, _READERS[f.type]) for f in fields(kind)]
+    for kind in (RoundRecord, Participation)
+}
+_VALUES = {kind: attrgetter(*(name for name, _ in _COLUMNS[kind])) for kind in _COLUMNS}

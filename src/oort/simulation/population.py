@@ -167,12 +167,14 @@ def participations(
         draw("bandwidth"), config.bandwidth_variation
     )
     duration_s = computing + transfer_s(bandwidth, transfer_mb)
-    slows = draw("slows") < config.slowdown_rate
-    duration_s = np.where(
-        slows, slowed_s(duration_s, draw("slows at"), config.slowdown_factor), duration_s
-    )
-    drops = draw("drops") < config.dropout_rate
-    return Participations(duration_s, np.where(drops, draw("drops at") * duration_s, np.inf))
+    if config.slowdown_rate:
+        slower_s = slowed_s(duration_s, draw("slows at"), config.slowdown_factor)
+        duration_s = np.where(draw("slows") < config.slowdown_rate, slower_s, duration_s)
+    drops_after_s = np.full(len(rows), np.inf)
+    if config.dropout_rate:
+        drops = draw("drops") < config.dropout_rate
+        drops_after_s[drops] = (draw("drops at") * duration_s)[drops]
+    return Participations(duration_s, drops_after_s)
 
 
 def slowed_s(duration_s: Floats, at: Floats, factor: float) -> Floats:

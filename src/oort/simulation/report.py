@@ -135,16 +135,17 @@ def _ratio(base: float, own: float) -> float:
 
 
 def _final(curve: Curve) -> float:
-    """Mean of the last five tests."""
+    """Mean of the last five tests, fewer where there are less than 25: the last fifth."""
     accuracy = curve.tested()[2]
-    return float(accuracy[-5:].mean()) if len(accuracy) else math.nan
+    last = max(1, min(5, len(accuracy) // 5))
+    return float(accuracy[-last:].mean()) if len(accuracy) else math.nan
 
 
 def _read_run(path: Path) -> list[Curve]:
     config = RunFolder.config_of(path)
     curves = []
     for cell in cells(config):
-        files = RunFolder(path).cell(cell.strategy.label, cell.seed)
+        files = RunFolder(path).cell(cell.strategy, cell.seed)
         if not (files.path / "history.csv").is_file():
             continue
         parts = _rows(files, "participations", Participation)

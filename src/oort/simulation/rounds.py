@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oort.errors import InvalidArgumentError
-from oort.types import Floats, Rows
+from oort.types import Floats, Mask, Rows
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Ending:
     """How a round ended; clients are places in the list of those selected."""
 
     completed: Rows  #: in the order in which they finished
-    failed: Rows  #: dropped out before the round ended
+    failed: Rows  #: dropped out before the round ended, or were turned down
     unused: Rows  #: still at work when it ended
     duration_s: float
     used_s: float  #: client-seconds of those who completed
@@ -36,7 +36,12 @@ def overcommitted(participants: int, overcommit: float) -> int:
 
 
 def close(
-    duration_s: Floats, drops_after_s: Floats, *, wanted: int, deadline_s: float | None = None
+    duration_s: Floats,
+    drops_after_s: Floats,
+    *,
+    wanted: int,
+    deadline_s: float | None = None,
+    rejected: Mask | None = None,
 ) -> Ending:
     """End a round: with the ``wanted``-th to finish, with nobody left, or at the deadline.
 
@@ -45,6 +50,8 @@ def close(
         drops_after_s: When it drops out; infinite for those who do not.
         wanted: How many updates the round waits for (K).
         deadline_s: When the round ends at the latest.
+        rejected: Whose updates are turned down when they arrive; they do not count as one of
+            those waited for.
 
     >>> ending = close(np.array([5.0, 1.0, 3.0]), np.array([np.inf, np.inf, 2.0]), wanted=2)
     >>> ending.completed, ending.failed, ending.duration_s
@@ -54,20 +61,20 @@ def close(
         message = "a round must have at least one client; got none"
         raise InvalidArgumentError(message)
     finishes = duration_s <= drops_after_s
+    counts = finishes if rejected is None else finishes & ~rejected
     known_at_s = np.where(finishes, duration_s, drops_after_s)
-    arrival = np.argsort(np.where(finishes, duration_s, np.inf), kind="stable")[
-        : np.count_nonzero(finishes)
-    ]
+    arrival = np.argsort(np.where(counts, duration_s, np.inf), kind="stable")
+    arrival = arrival[: np.count_nonzero(counts)]
     enough = len(arrival) >= wanted
     end_s = float(duration_s[arrival[wanted - 1]]) if enough else float(known_at_s.max())
     if deadline_s is not None:
         end_s = min(end_s, deadline_s)
     completed = arrival[:wanted]
     completed = completed[duration_s[completed] <= end_s]
-    failed = np.flatnonzero(~finishes & (drops_after_s <= end_s))
+    failed = np.flatnonzero(~counts & (known_at_s <= end_s))
     at_work = np.ones(len(duration_s), bool)
     at_work[completed] = at_work[failed] = False
     unused = np.flatnonzero(at_work)
     used_s = float(duration_s[completed].sum())
-    wasted_s = float(drops_after_s[failed].sum() + len(unused) * end_s)
+    wasted_s = float(known_at_s[failed].sum() + len(unused) * end_s)
     return Ending(completed, failed, unused, end_s, used_s, wasted_s)

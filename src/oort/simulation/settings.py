@@ -102,6 +102,22 @@ def text(what: str = "text") -> Rule:
     return Rule(what, accept)
 
 
+def file_name() -> Rule:
+    """Text that can be the name of a folder on any system.
+
+    >>> file_name().accept("day 2")
+    'day 2'
+    """
+
+    def accept(value: Any) -> str:
+        allowed = isinstance(value, str) and all(c.isalnum() or c in "-_. " for c in value)
+        if not allowed or not value.strip(". "):
+            raise ValueError
+        return str(value)
+
+    return Rule("a name of letters, digits, spaces, '-', '_' and '.'", accept)
+
+
 def several(rule: Rule, what: str, *, empty: bool = False) -> Rule:
     """A list of which every entry follows the rule; kept as a tuple."""
 
@@ -127,6 +143,24 @@ def table() -> Rule:
         return dict(value)
 
     return Rule("a table", accept)
+
+
+def quotas(*names: str, of: str) -> Rule:
+    """One of these names, or a table of numbers of labels and how many of each.
+
+    >>> quotas("balanced", of="a table").accept({"3": 100})
+    {'3': 100}
+    """
+    name, count = one_of(*names), whole(1)
+
+    def accept(value: Any) -> str | dict[str, int]:
+        if not isinstance(value, Mapping):
+            return str(name.accept(value))
+        if not value or not all(str(label).isdecimal() for label in value):
+            raise ValueError
+        return {str(label): int(count.accept(samples)) for label, samples in value.items()}
+
+    return Rule(f"{name.allowed}, or {of}", accept)
 
 
 def setting(default: Any, rule: Rule, doc: str) -> Any:

@@ -24,7 +24,7 @@ import numpy as np
 
 from oort.errors import ConfigError, DamagedFileError
 from oort.simulation.aggregation import ServerState
-from oort.simulation.config import SimulationConfig
+from oort.simulation.config import SimulationConfig, StrategyConfig
 from oort.simulation.engine import JobState, RoundResult
 from oort.simulation.history import (
     Participation,
@@ -36,7 +36,7 @@ from oort.simulation.history import (
 )
 
 CONFIG = "config.json"
-TIMINGS = ("select", "train", "aggregate", "evaluate", "bookkeeping")
+TIMINGS = ("select", "plan", "train", "aggregate", "evaluate", "bookkeeping")
 MAY_CHANGE = ("rounds.count", "rounds.max_clock_s", "output.", "evaluation.target_accuracy")
 
 
@@ -79,7 +79,7 @@ class CellFolder:
     def append(self, result: RoundResult) -> None:
         """Note a finished round."""
         _append(self.path / "history.csv", line(result.record))
-        _append(self.path / "participations.csv", "".join(map(line, result.participations)))
+        _append(self.path / "participations.csv", result.participations.lines())
         laps = [f"{result.timings_s.get(what, 0.0):.6f}" for what in TIMINGS]
         _append(self.path / "timings.csv", f"{result.record.round},{','.join(laps)}\n")
 
@@ -121,14 +121,24 @@ class RunFolder:
     def open(self, config: SimulationConfig) -> None:
         """Make the folder, or check that what is in it belongs to the same experiment.
 
+        Settings under which no round was played yet (the data was not there, say) may change.
+
         Raises:
-            ConfigError: It holds another experiment; the message names the first key that differs.
+            ConfigError: It holds another experiment (the message names the first key that differs)
+                or something else, or cannot be made.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            message = f"{self.path} must be a folder that can be written to; got {error}"
+            raise ConfigError(message) from error
+        if any(self.path.iterdir()) and not (self.path / CONFIG).is_file():
+            message = f"{self.path} must be empty or the folder of a run; got other files in it"
+            raise ConfigError(message)
         stored = self.path / CONFIG
-        new = _flat(json.loads(json.dumps(config.to_dict())))
-        if stored.is_file():
-            old = _flat(json.loads(stored.read_text()))
+        new = _flat(_as_stored(config))
+        if stored.is_file() and self._has_rounds():
+            old = _flat(_as_stored(self.config_of(self.path)))
             for key in sorted(old.keys() | new.keys()):
                 if not key.startswith(MAY_CHANGE) and old.get(key) != new.get(key):
                     message = (
@@ -149,12 +159,40 @@ class RunFolder:
         if not stored.is_file():
             message = f"{path} must be the folder of a run; got one without {CONFIG}"
             raise ConfigError(message)
-        return SimulationConfig.from_dict(json.loads(stored.read_text()))
+        try:
+            return SimulationConfig.from_dict(_settings(stored))
+        except ConfigError as error:
+            message = f"{stored}: {error}"
+            raise ConfigError(message) from error
 
-    def cell(self, label: str, seed: int) -> CellFolder:
+    def _has_rounds(self) -> bool:
+        """Whether any strategy has played a round."""
+        return any(
+            len(history.read_text(encoding="utf-8").splitlines()) > 1
+            for history in self.path.glob("*/history.csv")
+        )
+
+    def cell(self, strategy: StrategyConfig, seed: int) -> CellFolder:
         """The files of one strategy and seed."""
-        safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in label)
-        return CellFolder(self.path / f"{safe}-seed{seed}")
+        return CellFolder(self.path / f"{strategy.folder}-seed{seed}")
+
+
+def _as_stored(config: SimulationConfig) -> dict[str, Any]:
+    """Settings as they come back from a file: lists instead of tuples."""
+    values: dict[str, Any] = json.loads(json.dumps(config.to_dict()))
+    return values
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"{path} must be the settings of a run; got {error}"
+        raise DamagedFileError(message) from error
+    if not isinstance(content, dict):
+        message = f"{path} must be the settings of a run; got something else"
+        raise DamagedFileError(message)
+    return content
 
 
 def write_checkpoint(path: Path, state: JobState) -> None:

@@ -56,5 +56,15 @@ def _own(kind: str, settings: dict[str, Any]) -> TrainingSelector:
             f"strategies.kind must name a factory that can be imported; got {kind!r}: {error}"
         )
         raise ConfigError(message) from error
-    selector: TrainingSelector = factory(**settings)
+    try:
+        selector = factory(**settings)
+    except (TypeError, ValueError) as error:
+        message = f"strategies.settings must be what {kind} takes; got {settings}: {error}"
+        raise ConfigError(message) from error
+    if not isinstance(selector, TrainingSelector):
+        message = (
+            f"strategies.kind must name a factory of training selectors; got {kind!r}, which "
+            f"gives {type(selector).__name__}"
+        )
+        raise ConfigError(message)
     return selector

@@ -95,12 +95,13 @@ class Driver(ABC):
         self._tried_s = -_TRY_AGAIN_S
         self._batch: list[Any] | None = None
         self._capture: Capture | Copy | None = None
+        self.one_snapshot = threading.Lock()  #: held while one is taken
         found = recover(database, lease.job, self)
         self._snapshot_sequence = found.snapshot.sequence if found.snapshot is not None else 0
         self._journal = Journal(database, lease, acknowledged, patience_s=settings.patience_s)
         self._journal.sequence = found.sequence
         self._bytes_at_snapshot = 0
-        self._keeper = Keeper(self, database.url, lease, settings.lease_s)
+        self._keeper = Keeper(self, database.address, lease, settings.lease_s)
         self._keeper.start()
         self._let_go = weakref.finalize(self, _let_go, database, lease, acknowledged, self._pid)
         if self.snapshot_is_due:
@@ -145,16 +146,19 @@ class Driver(ABC):
         """Take a snapshot now and delete everything older, forgotten clients for good.
 
         Raises:
-            StoreUnavailableError: It was not possible now.
+            StoreUnavailableError: It was not possible now; nothing is lost, try again.
+            LeaseError: Another process has taken over.
         """
         with self._lock:
             if self._batch is not None:
                 message = "compact() must be called outside a batch: the batch is not committed"
                 raise StoreError(message)
-        database = connect(self._database.url, background=True)
+        database = connect(self._database.address, background=True)
         try:
             keepers.snapshot(database, self, self._lease, keep_previous=False)
             keepers.compact(database, self._lease, keep_previous=False)
+            if not leases.is_held(database, self._lease):
+                raise leases.lost(database, self._lease)
             database.tidy(erase=True)
         finally:
             database.close()

@@ -77,6 +77,9 @@ class Keeper:
             except OortError as error:
                 _log.warning("job %r: %s; trying again later", self._lease.job.name, error)
                 next_beat_s = time.monotonic() + self._every_s
+            except Exception:  # without this thread the lease would be lost
+                _log.exception("job %r: housekeeping failed", self._lease.job.name)
+                next_beat_s = time.monotonic() + self._every_s
         if database is not None:
             database.close()
 
@@ -96,7 +99,15 @@ class Keeper:
 def snapshot(
     database: Database, selector: Driver, lease: Lease, *, keep_previous: bool = True
 ) -> None:
-    """Take a snapshot, and delete what it makes superfluous."""
+    """Take a snapshot, and delete what it makes superfluous.
+
+    One at a time: a selector tells one copy in the making what is about to change.
+    """
+    with selector.one_snapshot:
+        _snapshot(database, selector, lease, keep_previous=keep_previous)
+
+
+def _snapshot(database: Database, selector: Driver, lease: Lease, *, keep_previous: bool) -> None:
     while True:
         capture = selector.begin_capture()
         if capture is None:
@@ -167,7 +178,8 @@ def discard_entries(database: Database, lease: Lease, until: int) -> None:
 
 def _forgotten_since(database: Database, job: int, snapshot: snapshots.Listed) -> bool:
     found = database.query(
-        "SELECT count(*) FROM oort_journal WHERE job = ? AND kind = 'forgotten' AND sequence > ?",
+        "SELECT count(*) FROM oort_journal WHERE job = ? AND sequence > ? "
+        "AND kind IN ('forgotten', 'dropped')",
         job,
         snapshot.sequence,
     )

@@ -17,12 +17,14 @@ from oort.errors import (
     missing_extra,
 )
 from oort.store.checksums import checksum
-from oort.store.database import ConflictError, Database, Row, shown
+from oort.store.database import ConflictError, Database, Row, secrets, shown
 
 _CONNECT_S: Final = 5
 _WAIT_MS: Final = 30_000
 _TYPES: Final = {"BLOB": "BYTEA", "INTEGER": "BIGINT"}
 _DAMAGED: Final = ("XX001", "XX002")  # data_corrupted, index_corrupted
+_DISK_FULL: Final = "53100"
+_HOLD_CLIENTS: Final = {"oort_journal", "oort_chunks", "oort_snapshots", "oort_records"}
 _NOT_NOW: Final = ("08", "53", "57", "40", "55")  # connection, resources, shutdown, retry, locks
 
 
@@ -108,7 +110,7 @@ class Postgres(Database):
         with self._named():
             return int(self._connected().execute(_spoken(sql), values).rowcount)
 
-    def insert(self, sql: str, rows: Sequence[Row]) -> None:
+    def insert(self, sql: str, rows: Sequence[Row]) -> int:
         """Run one statement for each row."""
         with self._named():
             cursor = self._connected().cursor()
@@ -116,6 +118,7 @@ class Postgres(Database):
                 cursor.execute(_spoken(sql), rows[0])
             else:
                 cursor.executemany(_spoken(sql), rows)
+            return int(cursor.rowcount)
 
     def lock(self, name: str) -> None:
         """Until the transaction ends."""
@@ -144,7 +147,7 @@ class Postgres(Database):
     def tidy(self, *, erase: bool) -> None:
         """The server's own housekeeping does the rest; to erase, rewrite the tables."""
         if erase:
-            for table in ("oort_journal", "oort_chunks", "oort_snapshots"):
+            for table in sorted(self.tables() & _HOLD_CLIENTS):
                 self.execute(f"VACUUM FULL {table}")
 
     def close(self) -> None:
@@ -164,12 +167,16 @@ class Postgres(Database):
         """PostgreSQL's errors as ours."""
         try:
             yield
+        except self._psycopg.ProgrammingError as error:
+            if error.sqlstate is not None:
+                raise self._ours(error) from error
+            raise self._ours(error) from None  # an address that libpq cannot read, with all in it
         except self._psycopg.Error as error:
             raise self._ours(error) from error
 
     def _ours(self, error: Any) -> Exception:
         state = error.sqlstate or ""
-        where, what = shown(self.url), " ".join(str(error).split())
+        where, what = shown(self.url), _without(secrets(self.url), error)
         if state == "23505":
             return ConflictError(what)
         if state in _DAMAGED:
@@ -178,8 +185,18 @@ class Postgres(Database):
         if lost or state.startswith(_NOT_NOW):
             if lost or state.startswith(("08", "57")):
                 self._open = None
-            return StoreUnavailableError(f"cannot use {where} now: {what}")
+            ours = StoreUnavailableError(f"cannot use {where} now: {what}")
+            ours.lasting = state == _DISK_FULL  # type: ignore[attr-defined]
+            return ours
         return StoreError(f"cannot use {where}: {what}")
+
+
+def _without(hidden: list[str], error: object) -> str:
+    """What an error says, on one line and without passwords."""
+    told = " ".join(str(error).split())
+    for secret in hidden:
+        told = told.replace(secret, "…")
+    return told
 
 
 def _spoken(sql: str) -> str:

@@ -35,7 +35,7 @@ from oort.errors import (
     SaveFileError,
     StaleFeedbackWarning,
 )
-from oort.randomness import generator_for
+from oort.randomness import generator_for, key_for
 from oort.training import intake
 from oort.training.changes import (
     Change,
@@ -44,7 +44,6 @@ from oort.training.changes import (
     Selected,
     Switched,
     apply,
-    changed_entries,
 )
 from oort.training.feedback import check_reports
 from oort.training.rounds import History, RoundBook
@@ -81,6 +80,10 @@ class Question:
             seed, self.round_number, f"{purpose}/{self.draw}" if self.draw else purpose
         )
 
+    def key(self, seed: int, purpose: int) -> int:
+        """The key for one purpose of this draw, for :mod:`oort.kernels.draws`."""
+        return key_for(seed, self.round_number, self.draw, purpose)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
@@ -93,7 +96,7 @@ class Decision:
     cutoff: float = math.nan
     pool_size: int = 0
     pacer_steps: int = 1
-    history: History | None = None  #: with the newest reports folded in; ``None``: as it was
+    history: History | None = None  #: entries that the newest reports change; ``None``: none
 
 
 class BookkeepingSelector(ABC):
@@ -292,15 +295,20 @@ class BookkeepingSelector(ABC):
             if wanted == 0:
                 return self._nobody()
             among, newcomers = self._joining(among)
-            with self._as_one() if newcomers else nullcontext():
+            if not newcomers:
+                return self._select(wanted, among, round_number)
+            with self._as_one():
                 self._do(newcomers)
-                question = self._question(wanted, among, round_number)
-                decision = self._answer(question)
-                if decision is None:
-                    return self._nobody()
-                chosen = self._selection(question, decision)
-                self._carry_out(question, decision)
-            return chosen
+                return self._select(wanted, among, round_number)
+
+    def _select(self, wanted: int, among: Among | None, round_number: int | None) -> Selection:
+        question = self._question(wanted, among, round_number)
+        decision = self._answer(question)
+        if decision is None:
+            return self._nobody()
+        chosen = self._selection(question, decision)
+        self._carry_out(question, decision)
+        return chosen
 
     def preview(self, num_participants: int, among: Among | None = None) -> Selection:
         """What :meth:`select` would answer now, without opening a round.
@@ -508,14 +516,13 @@ class BookkeepingSelector(ABC):
 
     def _carry_out(self, question: Question, decision: Decision) -> None:
         """Make a decision so: the only place where rounds and participations advance."""
-        history = decision.history
         change = Selected(
             round_number=question.round_number,
             draw=question.draw,
             rows=decision.rows,
             pacer_steps=decision.pacer_steps,
             wanted=question.wanted,
-            history=None if history is None else changed_entries(self._book.history, history),
+            history=decision.history,
         )
         self._do([change])
 

@@ -23,7 +23,7 @@ from typing import Final
 
 import numpy as np
 
-from oort.training.exploit import Pool, settled
+from oort.training.exploit import Pool
 from oort.training.utility import Scale, Single
 from oort.types import Rows
 
@@ -77,11 +77,13 @@ class Candidates:
 
     def __init__(self) -> None:
         self._rows: Rows = np.empty(0, np.int64)
+        self._inside: set[int] = set()  #: the same rows
         self._changed: list[Rows] = []
         self._below = math.inf  #: everyone else scored less
         self._then: Yardstick | None = None
         self._uses = 0  #: rounds served since the last full pass
         self._rest = 0  #: rounds to sit out, where scores are too flat for this to help
+        self.hint = 0.0  #: about where the next cut-off will be: it saves time, nothing else
         self.full_passes = 0  #: how many were made: what tests count
 
     def note(self, rows: Rows) -> None:
@@ -95,7 +97,7 @@ class Candidates:
         share: float,
         now: Yardstick,
         *,
-        score: Callable[[Rows], Single],
+        among: Callable[[Rows], Pool],
         best: Callable[[int], tuple[Rows, Single]],
     ) -> Pool | None:
         """Everyone who reaches the cut-off for ``wanted`` picks; nothing, if it takes a full pass.
@@ -104,37 +106,51 @@ class Candidates:
             wanted: How many will be picked.
             share: The share of the ``wanted``-th best score that admits a client.
             now: What scores are made with in this round.
-            score: Scores of rows, −1 for those that may not be picked.
+            among: The pool, if there were only these rows.
             best: Rows and scores of so many best explored clients, pickable or not: a full pass.
         """
         if self._rest > 0:
             self._rest -= 1
             return None
         self._uses += 1
-        pool, stale = self._known_pool(wanted, share, now, score)
+        pool, stale = self._known_pool(wanted, now, among)
         if pool is None and (stale or self._uses > _LONG):
             self._remember(best, wanted, now)
-            pool, stale = self._known_pool(wanted, share, now, score)
+            pool, stale = self._known_pool(wanted, now, among)
             self._rest = _LONG if stale else 0
         return pool
 
     def _known_pool(
-        self, wanted: int, share: float, now: Yardstick, score: Callable[[Rows], Single]
+        self, wanted: int, now: Yardstick, among: Callable[[Rows], Pool]
     ) -> tuple[Pool | None, bool]:
         """The pool, where nobody but the candidates can be in it; else whether they are stale."""
-        if self._changed:
-            self._rows = _merged(self._rows, np.concatenate(self._changed))
-            self._changed = []
-        if self._then is None or self._rows.size > _TOO_MANY * _how_many(wanted):
+        most = _TOO_MANY * _how_many(wanted)
+        self._take_changed(most)
+        if self._then is None or self._rows.size > most:
             return None, True
-        scores = score(self._rows)
-        may = scores >= 0
-        if np.count_nonzero(may) < wanted:
+        pool = among(self._rows)
+        if len(pool) < wanted:
             return None, False
-        pool = settled(self._rows[may], scores[may], wanted, share)
         if self._below < 0 or pool.cutoff >= highest_possible(self._below, self._then, now):
             return pool, False
         return None, True
+
+    def _take_changed(self, most: int) -> None:
+        """Rows that changed become candidates, unless they are so many that it does not pay."""
+        if not self._changed:
+            return
+        changed, self._changed = self._changed, []
+        if sum(rows.size for rows in changed) > most:
+            self._then = None
+            return
+        inside, new = self._inside, []
+        for rows in changed:
+            for row in rows.tolist():
+                if row not in inside:
+                    inside.add(row)
+                    new.append(row)
+        if new:
+            self._rows = np.concatenate([self._rows, np.array(new, np.int64)])
 
     def _remember(
         self, best: Callable[[int], tuple[Rows, Single]], wanted: int, now: Yardstick
@@ -143,26 +159,14 @@ class Candidates:
         rows, scores = best(count)
         self.full_passes += 1
         self._uses = 0
-        self._rows, self._changed, self._then = rows, [], now
+        self._rows, self._inside = rows, set(rows.tolist())
+        self._changed, self._then = [], now
         self._below = -1.0 if rows.size < count else float(scores.min())
 
 
 def _how_many(wanted: int) -> int:
     """How many candidates a full pass keeps."""
     return max(_FEWEST, _PER_PICK * wanted)
-
-
-def _merged(rows: Rows, more: Rows) -> Rows:
-    """Two sets of rows as one, ascending; the first is ascending and distinct already.
-
-    >>> _merged(np.array([2, 5]), np.array([7, 5, 1, 7])).tolist()
-    [1, 2, 5, 7]
-    """
-    more = np.unique(more)
-    places = rows.searchsorted(more)
-    there = rows[np.minimum(places, rows.size - 1)] == more if rows.size else np.zeros(0, np.bool_)
-    new = more[~there] if rows.size else more
-    return np.insert(rows, rows.searchsorted(new), new)
 
 
 def _power(base: float, exponent: float) -> float:

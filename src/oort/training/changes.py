@@ -56,7 +56,7 @@ class Selected:
             book.open(self.round_number, self.rows, self.wanted)
             book.pacer_steps = self.pacer_steps
             if self.history is not None:
-                book.take_history({**book.history, **self.history})
+                book.take_history(self.history)
         table.pick(self.rows)
 
 
@@ -83,15 +83,6 @@ class Switched:
 
 
 Change: TypeAlias = RosterChange | Forgotten | Selected | Reported | Switched
-
-
-def changed_entries(before: History, after: History) -> History:
-    """The entries of a history that a decision changed.
-
-    >>> changed_entries({1: (2.0, 1)}, {1: (2.0, 1), 2: (5.0, 2)})
-    {2: (5.0, 2)}
-    """
-    return {number: entry for number, entry in after.items() if before.get(number) != entry}
 
 
 def apply(change: Any, table: ClientTable, book: RoundBook) -> None:

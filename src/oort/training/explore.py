@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
 
 import numpy as np
 
-from oort.kernels import arrays
+from oort.kernels import draws
+from oort.kernels.draws import FASTEST_S
 from oort.types import Floats, Mask, Rows
-
-FASTEST_S: Final = 1e-6  # durations below count as this: a speed has to be finite
 
 
 def rate(round_number: int, *, start: float, decay: float, minimum: float) -> float:
@@ -45,6 +43,18 @@ def expected_speed(duration_s: Floats, typical_s: float) -> Floats:
     return np.asarray(1.0 / np.maximum(filled, FASTEST_S, dtype=np.float64))
 
 
+def bounds(expected_s: tuple[float, float] | None) -> tuple[float, float]:
+    """The highest expected speed of the untried and the duration that is typical of them.
+
+    ``expected_s`` is their lowest and their typical duration, nothing where none is expected.
+
+    >>> bounds((0.5, 4.0)), bounds(None)
+    ((2.0, 4.0), (1.0, 1.0))
+    """
+    lowest_s, typical_s = expected_s or (1.0, 1.0)
+    return 1.0 / max(lowest_s, FASTEST_S), typical_s
+
+
 def sample(
     duration_s: Floats,
     is_untried: Callable[[Rows], Mask],
@@ -53,24 +63,24 @@ def sample(
     num_untried: int,
     expected_s: tuple[float, float] | None,
     wanted: int,
-    generator: np.random.Generator,
+    keys: tuple[int, int],
 ) -> Rows:
     """Draw untried clients, without replacement, in proportion to their expected speed.
 
     ``expected_s`` is the lowest and the typical duration expected of the untried: evenly, where
     nothing is expected of anyone.
     """
-    lowest_s, typical_s = expected_s or (1.0, 1.0)
+    highest, typical_s = bounds(expected_s)
 
     def weight(rows: Rows) -> Floats:
         return expected_speed(duration_s[rows], typical_s) * is_untried(rows)
 
-    return arrays.draw(
+    return draws.draw(
         weight,
         duration_s.size,
-        highest=1.0 / max(lowest_s, FASTEST_S),
+        highest=highest,
         entrants=num_untried,
         everyone=everyone,
         wanted=wanted,
-        generator=generator,
+        keys=keys,
     )

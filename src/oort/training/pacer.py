@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 
 def quantile_step(
     *, window: int, wanted: int, num_clients: int, smallest: float, largest: float
@@ -25,7 +23,7 @@ def quantile_step(
     0.2
     """
     share = window * wanted / max(num_clients, 1)
-    return float(np.clip(share, smallest, max(smallest, largest)))
+    return max(smallest, min(share, largest))
 
 
 def is_due(round_number: int, window: int) -> bool:

@@ -59,7 +59,7 @@ class RowSet:
         """Which of these rows are in."""
         if self._few is not None:
             few = self._few
-            return np.fromiter((row in few for row in rows.tolist()), np.bool_, rows.size)
+            return np.fromiter([row in few for row in rows.tolist()], np.bool_, rows.size)
         if self._many is None:
             return np.isin(rows, self._some)
         inside = rows < self._many.size
@@ -79,6 +79,18 @@ class RowSet:
         if self._few is not None:
             return np.array(sorted(self._few), np.int64)
         return self._some if self._many is None else np.flatnonzero(self._many)
+
+
+def contained(rows: Rows, others: Rows) -> Mask:
+    """Which rows are among the others: ``np.isin``, for a handful in a fraction of its time.
+
+    >>> contained(np.array([3, 5]), np.array([5, 7])).tolist()
+    [False, True]
+    """
+    if rows.size + others.size > _FEW:
+        return np.isin(rows, others)
+    known = set(others.tolist())
+    return np.fromiter([row in known for row in rows.tolist()], np.bool_, rows.size)
 
 
 @dataclass(slots=True)
@@ -108,6 +120,10 @@ class RoundBook:
         """Who was selected in a round."""
         return self.selected.get(round_number, np.empty(0, np.int64))
 
+    def was_selected(self, round_number: int, rows: Rows) -> Mask:
+        """Which of these rows were selected in a round."""
+        return contained(rows, self.cohort(round_number))
+
     def fresh(self, round_number: int, rows: Rows) -> Mask:
         """Which reports are the first for their client and round, within the batch too."""
         first = np.zeros(rows.size, np.bool_)
@@ -120,34 +136,35 @@ class RoundBook:
         self.received.setdefault(round_number, RowSet()).add(rows)
 
     def folded(self, cap: float) -> History:
-        """The history with the newest reports in it, each clipped at ``cap``."""
-        history = dict(self.history)
+        """What the newest reports, each clipped at ``cap``, make of their rounds' history."""
         by_round: dict[int, list[Floats]] = {}
         for round_number, _, utility in self.unfolded:
             by_round.setdefault(round_number, []).append(utility)
+        entries: History = {}
         for round_number, parts in by_round.items():
-            total, count = history.get(round_number, (0.0, 0))
-            utility = np.concatenate(parts)
-            worth = float(np.minimum(utility, cap).sum(dtype=np.float64))
-            history[round_number] = (total + worth, count + utility.size)
-        return history
+            total, count = self.history.get(round_number, (0.0, 0))
+            utility = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            worth = float(np.add.reduce(np.minimum(utility, cap), dtype=np.float64))
+            entries[round_number] = (total + worth, count + utility.size)
+        return entries
 
     def open(self, round_number: int, rows: Rows, wanted: int) -> None:
         """Begin a round with its first participants, and drop what has become too old."""
+        before = self.oldest
         self.round_number = round_number
         self.wanted = min(wanted, 2**32 - 1)
         self.draws = 1
         self.selected[round_number] = rows
-        oldest = self.oldest
-        for kept in (self.selected, self.received, self.history):
-            for old in [r for r in kept if r < oldest]:
-                del kept[old]
-        self.unfolded = [entry for entry in self.unfolded if entry[0] >= oldest]
+        for old in range(before, self.oldest):
+            for kept in (self.selected, self.received, self.history):
+                kept.pop(old, None)
+        if self.oldest > before:
+            self.unfolded = [entry for entry in self.unfolded if entry[0] >= self.oldest]
 
-    def take_history(self, history: History) -> None:
-        """Replace the history by one that the newest reports were folded into."""
+    def take_history(self, entries: History) -> None:
+        """Replace entries of the history by those that the newest reports were folded into."""
         oldest = self.oldest
-        self.history = {r: entry for r, entry in history.items() if r >= oldest}
+        self.history.update((r, entry) for r, entry in entries.items() if r >= oldest)
         self.unfolded = []
 
     def top_up(self, rows: Rows) -> None:

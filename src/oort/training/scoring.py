@@ -23,7 +23,8 @@ from oort.types import Integers, Mask, Rows
 
 _EVER: Final = np.uint8(PRESENT | EXPLORED | REMOVED)
 _EXPLORED: Final = np.uint8(PRESENT | EXPLORED)
-_MANY_ROWS: Final = 32_768  # below, a full pass costs less than remembering
+MANY_ROWS: Final = 32_768  # below, a full pass costs less than remembering
+NEARLY: Final = 0.97  # the cut-off seldom falls by more from one round to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Known:
         return Parts(scaled, bonus, speed, self.fairness)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scoring:
     """Everything that decides the scores of one round."""
 
@@ -92,15 +93,13 @@ class Scoring:
         if self.config.fairness_weight > 0:
             rows = self.roles.rows_explored()
             return exploit.settled(rows, self._fair_scores(rows), wanted, share)
-        if self.worth is self.table.utility and self.table.num_rows >= _MANY_ROWS:
-            pool = candidates.pool(
-                wanted, share, self.yardstick, score=self.scores_of, best=self.best
-            )
-            if pool is not None:
-                return pool
-        return exploit.settled(*self._top(wanted, share, self.roles), wanted, share)
+        pool = self._remembered(wanted, share, candidates)
+        if pool is None:
+            pool = self._top(wanted, share, self.roles, candidates.hint)
+        candidates.hint = NEARLY * pool.cutoff if len(pool) >= wanted else 0.0
+        return pool
 
-    @property
+    @functools.cached_property
     def yardstick(self) -> Yardstick:
         """What turns columns into scores in this round."""
         uncertainty = utility.uncertainty(self.round_number, self.config.staleness)
@@ -108,28 +107,46 @@ class Scoring:
 
     def best(self, wanted: int) -> tuple[Rows, Single]:
         """The best explored clients, whether they may be picked now or not: a full pass."""
-        wanted = min(wanted, self.table.num_rows)
-        rows, scores = self._top(wanted, 1.0, None)
-        pool = exploit.settled(rows, scores, wanted, 1.0)
+        pool = self._top(min(wanted, self.table.num_rows), 1.0, None)
         return pool.rows, pool.scores
 
     def scores_of(self, rows: Rows) -> Single:
         """Scores of some rows, −1 for those that may not be picked."""
         fast = self._fast_kernels()
         if fast is not None:
-            scores: Single = fast.scores_of(rows, *self._compiled_arguments(self.roles))
+            scores: Single = fast.scores_of(rows, *self._arguments(self.roles))
             return scores
         return np.where(self.roles.is_explored(rows), self._score(rows), np.float32(-1))
 
-    def _top(self, wanted: int, share: float, roles: Roles | None) -> tuple[Rows, Single]:
-        """Rows and scores among which are all that reach the cut-off, in one full pass."""
+    def pool_among(self, rows: Rows, wanted: int, share: float, hint: float = 0.0) -> Pool:
+        """The pool, if there were only these rows."""
         fast = self._fast_kernels()
         if fast is not None:
-            arguments = self._compiled_arguments(roles)
-            rows, scores = fast.top_scores(*arguments, wanted, np.float32(share))
-            return rows, scores
+            single = (np.float32(share), np.float32(hint))
+            return _pool(*fast.pool_of_rows(rows, *self._arguments(self.roles), wanted, *single))
+        scores = self.scores_of(rows)
+        may = scores >= 0
+        return exploit.settled(rows[may], scores[may], wanted, share)
+
+    def _remembered(self, wanted: int, share: float, candidates: Candidates) -> Pool | None:
+        """The pool without a full pass, where that can be had."""
+        if self.worth is not self.table.utility or self.table.num_rows < MANY_ROWS:
+            return None
+
+        def among(rows: Rows) -> Pool:
+            return self.pool_among(rows, wanted, share, candidates.hint)
+
+        return candidates.pool(wanted, share, self.yardstick, among=among, best=self.best)
+
+    def _top(self, wanted: int, share: float, roles: Roles | None, hint: float = 0.0) -> Pool:
+        """All that reach the cut-off, in one full pass."""
+        fast = self._fast_kernels()
+        if fast is not None:
+            single = (np.float32(share), np.float32(hint))
+            return _pool(*fast.pool_of_all(*self._arguments(roles), wanted, *single))
         score = functools.partial(self._scores, roles=roles)
-        return arrays.top_scores(score, self.table.num_rows, wanted, np.float32(share))
+        found = arrays.top_scores(score, self.table.num_rows, wanted, np.float32(share))
+        return exploit.settled(*found, wanted, share)
 
     def copy_of(self, rows: Rows) -> Known:
         """What the scores of some rows are made of, as it is now."""
@@ -168,7 +185,7 @@ class Scoring:
         """The compiled kernels, which know α = 2 alone."""
         return kernels.compiled_for(self.table.num_rows) if self.config.alpha == 2.0 else None
 
-    def _compiled_arguments(self, roles: Roles | None) -> tuple[Any, ...]:
+    def _arguments(self, roles: Roles | None) -> tuple[Any, ...]:
         """What compiled kernels take, rounded as the steps round it."""
         table, scale = self.table, self.scale
         return (
@@ -181,9 +198,13 @@ class Scoring:
             scale.low,
             scale.cap,
             scale.inverse_range,
-            utility.uncertainty(self.round_number, self.config.staleness),
+            np.float32(self.yardstick.uncertainty),
             np.float32(min(self.preferred_s, LARGEST_STORED)),
         )
+
+
+def _pool(rows: Rows, scores: Single, cutoff: float) -> Pool:
+    return Pool(rows, scores, cutoff) if rows.size else Pool.empty()
 
 
 def _states(roles: Roles | None) -> tuple[np.uint8, np.uint8]:

@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from oort import kernels
 from oort.clients.columns import EXPLORED, PRESENT
 from oort.config import TrainingConfig
 from oort.errors import ConfigWarning
-from oort.kernels import arrays
-from oort.training import eligibility, exploit, explore, pacer, utility
+from oort.kernels import arrays, draws
+from oort.kernels.arrays import Single
+from oort.randomness import uniform
+from oort.training import at_once, eligibility, exploit, explore, pacer, utility
 from oort.training.bookkeeping import BookkeepingSelector, Decision, Question
 from oort.training.candidates import Candidates
 from oort.training.eligibility import Roles
@@ -28,6 +31,20 @@ from oort.training.rounds import History
 from oort.training.scoring import Scoring
 from oort.training.utility import Scale
 from oort.types import Mask, PickTable, Rows
+
+# What chance is asked for in a draw.
+_QUOTA, _EXPLOIT, _PROPOSE, _EXPLORE, _FILL = range(5)
+_NOBODY: Final = np.empty(0, np.int64)
+
+
+class Picks:
+    """Who was picked, by how they came to be."""
+
+    __slots__ = ("exploited", "filled", "rows", "scores", "tried")
+
+    def __init__(self, exploited: Rows, scores: Single, tried: Rows, filled: Rows) -> None:
+        self.exploited, self.scores, self.tried, self.filled = exploited, scores, tried, filled
+        self.rows = np.concatenate([exploited, tried, filled])
 
 
 class GuidedSelector(BookkeepingSelector):
@@ -49,6 +66,9 @@ class GuidedSelector(BookkeepingSelector):
 
     def _decide(self, question: Question) -> Decision:
         """One round of Algorithm 1."""
+        decision = self._decide_at_once(question)
+        if decision is not None:
+            return decision
         config, wanted = self._config, question.wanted
         worth, scale = self._worth(question.round_number)
         history = self._book.folded(self._history_cap(scale))
@@ -56,12 +76,7 @@ class GuidedSelector(BookkeepingSelector):
         preferred_s = self._patience(question, steps)
 
         roles = Roles(self._table.flags, self._allowed(question, preferred_s))
-        epsilon = explore.rate(
-            question.round_number,
-            start=config.exploration.start,
-            decay=config.exploration.decay,
-            minimum=config.exploration.minimum,
-        )
+        epsilon = self._epsilon(question.round_number)
         scoring = Scoring(
             table=self._table,
             roles=roles,
@@ -72,29 +87,55 @@ class GuidedSelector(BookkeepingSelector):
             config=config,
             fairness=self._fairness,
         )
-        generator = question.generator(config.seed, "select")
-        quota = explore.quota(epsilon, wanted, float(generator.random()))
-        quota = min(quota, self._table.statistics.num_untried)
+        quota = self._quota(question, epsilon)
         expected_s = self._table.statistics.expected_duration_s()
 
         pool = scoring.pool(wanted - quota, self._candidates)
         num_exploit = min(wanted - quota, len(pool))
-        tried = self._explore(roles, wanted - num_exploit, expected_s, generator)
+        tried = self._explore(question, roles, wanted - num_exploit, expected_s)
         if tried.size < wanted - num_exploit and num_exploit == wanted - quota:
             pool = scoring.pool(wanted - tried.size, self._candidates)
             num_exploit = min(wanted - tried.size, len(pool))
-        exploited = exploit.sample(pool, num_exploit, generator) if num_exploit else pool.rows
-        filled = _fill(wanted - exploited.size - tried.size, roles, generator)
+        places = self._exploit(question, pool, num_exploit)
+        filled = self._fill(question, roles, wanted - places.size - tried.size)
+        picks = Picks(pool.rows[places], pool.scores[places], tried, filled)
 
         return Decision(
-            rows=np.concatenate([exploited, tried, filled]),
-            explain=self._why(scoring, pool, exploited, (tried, filled), expected_s),
+            rows=picks.rows,
+            explain=self._why(scoring, picks, expected_s),
             preferred_s=preferred_s,
             epsilon=epsilon,
             cutoff=pool.cutoff,
             pool_size=len(pool),
             pacer_steps=steps,
             history=None if question.draw else history,
+        )
+
+    def _decide_at_once(self, question: Question) -> Decision | None:
+        """The same in one compiled call, where the round is an ordinary one."""
+        table, config, book = self._table, self._config, self._book
+        is_due = question.draw == 0 and pacer.is_due(question.round_number, config.pacer.window)
+        if is_due or self._measure.function is not None:
+            return None
+        if not at_once.is_possible(table, config, question.wanted):
+            return None
+        epsilon, seed = self._epsilon(question.round_number), config.seed
+        return at_once.decided(
+            table,
+            config,
+            question,
+            epsilon=epsilon,
+            quota=self._quota(question, epsilon),
+            pacer_steps=book.pacer_steps,
+            preferred_s=self._fixed_s(book.pacer_steps),
+            level=self._pacer_level(question.opened_for or question.wanted, book.pacer_steps),
+            fold=lambda cap: None if question.draw else book.folded(cap),
+            candidates=self._candidates,
+            keys=(
+                question.key(seed, _EXPLOIT),
+                question.key(seed, _PROPOSE),
+                question.key(seed, _EXPLORE),
+            ),
         )
 
     def _carry_out(self, question: Question, decision: Decision) -> None:
@@ -107,7 +148,7 @@ class GuidedSelector(BookkeepingSelector):
 
     # The steps, applied to the table
 
-    def _worth(self, round_number: int) -> tuple[utility.Single, Scale]:
+    def _worth(self, round_number: int) -> tuple[Single, Scale]:
         """What everyone's data is worth before clipping, and how it is clipped and scaled."""
         table, clip = self._table, self._config.clip_quantile
         if self._measure.function is None:
@@ -134,16 +175,20 @@ class GuidedSelector(BookkeepingSelector):
         window, steps = self._config.pacer.window, self._book.pacer_steps
         opening = question.draw == 0
         if opening and pacer.is_due(question.round_number, window):
-            return steps + pacer.utility_fell(history, question.round_number, window)
+            everything = {**self._book.history, **history}
+            return steps + pacer.utility_fell(everything, question.round_number, window)
         return steps
 
-    def _preferred_s(self, wanted: int, steps: int) -> float:
-        """T: fixed, so many seconds a step, or a quantile of the explored durations."""
+    def _fixed_s(self, steps: int) -> float | None:
+        """T, where it is fixed or so many seconds a step."""
         settings = self._config.pacer
-        if settings.preferred_s is not None:
-            return settings.preferred_s
-        if settings.step_s is not None:
+        if settings.preferred_s is None and settings.step_s is not None:
             return settings.step_s * steps
+        return settings.preferred_s
+
+    def _pacer_level(self, wanted: int, steps: int) -> float:
+        """Which quantile of the explored durations T is, where it is one."""
+        settings = self._config.pacer
         step = pacer.quantile_step(
             window=settings.window,
             wanted=wanted,
@@ -151,8 +196,28 @@ class GuidedSelector(BookkeepingSelector):
             smallest=settings.smallest_step,
             largest=settings.largest_step,
         )
-        quantile_s = self._table.statistics.explored_duration_s(min(1.0, steps * step))
+        return min(1.0, steps * step)
+
+    def _preferred_s(self, wanted: int, steps: int) -> float:
+        """T: fixed, so many seconds a step, or a quantile of the explored durations."""
+        fixed_s = self._fixed_s(steps)
+        if fixed_s is not None:
+            return fixed_s
+        level = self._pacer_level(wanted, steps)
+        quantile_s = self._table.statistics.explored_duration_s(level)
         return float("inf") if quantile_s is None else quantile_s
+
+    def _epsilon(self, round_number: int) -> float:
+        settings = self._config.exploration
+        return explore.rate(
+            round_number, start=settings.start, decay=settings.decay, minimum=settings.minimum
+        )
+
+    def _quota(self, question: Question, epsilon: float) -> int:
+        """How many to explore: no more than there are."""
+        luck = uniform(question.key(self._config.seed, _QUOTA))
+        quota = explore.quota(epsilon, question.wanted, luck)
+        return min(quota, self._table.statistics.num_untried)
 
     def _patience(self, question: Question, steps: int) -> float:
         """T; with an infinite α, at least so long that somebody may take part.
@@ -177,49 +242,78 @@ class GuidedSelector(BookkeepingSelector):
 
     def _explore(
         self,
+        question: Question,
         roles: Roles,
         wanted: int,
         expected_s: tuple[float, float] | None,
-        generator: np.random.Generator,
     ) -> Rows:
         """Untried clients: as many as wanted, or all there are."""
-        if wanted == 0:
-            return np.empty(0, np.int64)
-        return explore.sample(
-            self._table.duration_s,
-            roles.is_untried,
-            roles.rows_untried,
-            num_untried=self._table.statistics.num_untried,
-            expected_s=expected_s,
-            wanted=wanted,
-            generator=generator,
+        table, seed = self._table, self._config.seed
+        num_untried = table.statistics.num_untried
+        if wanted == 0 or num_untried == 0:
+            return _NOBODY
+        keys = (question.key(seed, _PROPOSE), question.key(seed, _EXPLORE))
+        fast = kernels.compiled_for(table.num_rows)
+        if fast is None:
+            return explore.sample(
+                table.duration_s,
+                roles.is_untried,
+                roles.rows_untried,
+                num_untried=num_untried,
+                expected_s=expected_s,
+                wanted=wanted,
+                keys=keys,
+            )
+        highest, typical_s = explore.bounds(expected_s)
+        rows: Rows = fast.explore(
+            table.duration_s,
+            table.flags,
+            kernels.as_bytes(roles.allowed),
+            eligibility.CARE,
+            eligibility.UNTRIED_STATE,
+            np.float32(typical_s),
+            highest,
+            num_untried,
+            min(wanted, table.num_rows),
+            (np.uint64(keys[0]), np.uint64(keys[1])),
         )
+        return rows
+
+    def _exploit(self, question: Question, pool: Pool, wanted: int) -> Rows:
+        """Places in the pool of those who are drawn from it."""
+        if wanted == 0:
+            return _NOBODY
+        key = question.key(self._config.seed, _EXPLOIT)
+        return exploit.sample(pool, wanted, key, kernels.compiled_for(self._table.num_rows))
+
+    def _fill(self, question: Question, roles: Roles, wanted: int) -> Rows:
+        """Pending clients, then removed ones, evenly: only when nobody else is left."""
+        if wanted == 0:
+            return _NOBODY
+        key, filled = question.key(self._config.seed, _FILL), [_NOBODY]
+        for rows in (roles.rows_pending(), roles.rows_removed()):
+            short = wanted - sum(part.size for part in filled)
+            filled.append(rows[draws.race(rows, np.ones(rows.size), short, key)])
+        return np.concatenate(filled)
 
     def _why(
-        self,
-        scoring: Scoring,
-        pool: Pool,
-        exploited: Rows,
-        others: Sequence[Rows],
-        expected_s: tuple[float, float] | None,
+        self, scoring: Scoring, picks: Picks, expected_s: tuple[float, float] | None
     ) -> Callable[[], PickTable]:
         """What explains each pick, in the order of the participants, once somebody asks."""
-        rows = np.concatenate([exploited, *others])
-        known = scoring.copy_of(exploited)
-        scores = pool.scores[pool.rows.searchsorted(exploited)]
-        duration_s, counts = self._table.duration_s[rows], self._table.participations[rows]
-        tried, filled = (part.size for part in others)
+        known = scoring.copy_of(picks.exploited)
+        duration_s = self._table.duration_s[picks.rows]
+        counts = self._table.participations[picks.rows]
+        exploited, tried, filled = picks.exploited.size, picks.tried.size, picks.filled.size
 
         def explain() -> PickTable:
             parts = known.parts()
             nothing = np.full(tried + filled, np.nan, np.float32)
-            _, typical_s = expected_s or (1.0, 1.0)
-            until = exploited.size + tried
-            speeds = explore.expected_speed(duration_s[exploited.size : until], typical_s)
-            how = [("exploited", exploited.size), ("explored", tried), ("filled", filled)]
+            _, typical_s = explore.bounds(expected_s)
+            speeds = explore.expected_speed(duration_s[exploited : exploited + tried], typical_s)
+            how = [("exploited", exploited), ("explored", tried), ("filled", filled)]
             return PickTable(
                 how=[name for name, count in how for _ in range(count)],
-                score=np.concatenate([scores, speeds, np.ones(filled)]),
+                score=np.concatenate([picks.scores, speeds, np.ones(filled)]),
                 utility=np.concatenate([parts.utility, nothing]),
                 staleness=np.concatenate([parts.staleness, nothing]),
                 speed=np.concatenate([parts.speed, nothing]),
@@ -244,18 +338,6 @@ class GuidedSelector(BookkeepingSelector):
             f"exploitation before the end; raise it or unset it"
         )
         warnings.warn(message, ConfigWarning, stacklevel=4)
-
-
-def _fill(wanted: int, roles: Roles, generator: np.random.Generator) -> Rows:
-    """Pending clients, then removed ones, evenly: only when nobody else is left."""
-    filled: list[Rows] = [np.empty(0, np.int64)]
-    for rows_of in (roles.rows_pending, roles.rows_removed):
-        short = wanted - sum(rows.size for rows in filled)
-        rows = rows_of() if short > 0 else filled[0]
-        count = min(short, rows.size)
-        if count > 0:
-            filled.append(rows[generator.choice(rows.size, count, replace=False)])
-    return np.concatenate(filled)
 
 
 def create_training_selector(

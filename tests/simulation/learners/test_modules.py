@@ -32,8 +32,8 @@ def make_normalised() -> Any:
     )
 
 
-def learner_of(make: Any = make_perceptron, proximal: float = 0.0) -> ModuleLearner:
-    return ModuleLearner(make, encoding=Encoding(), learning_rate=0.3, proximal=proximal)
+def learner_of(make: Any = make_perceptron, **settings: Any) -> ModuleLearner:
+    return ModuleLearner(make, encoding=Encoding(), learning_rate=0.3, **settings)
 
 
 @pytest.mark.parametrize("proximal", [0.0, 0.7])
@@ -78,6 +78,71 @@ def test_torch_and_numpy_agree_on_the_same_network() -> None:
     our_loss, our_right = ours.losses(params, POOL, LABELS)
     np.testing.assert_allclose(their_loss, our_loss, rtol=1e-5)
     np.testing.assert_array_equal(their_right, our_right)
+
+
+def make_convolutions() -> Any:
+    return torch.nn.Sequential(
+        torch.nn.Unflatten(1, (1, 5, 1)),
+        torch.nn.Conv2d(1, 4, (3, 1), padding=(1, 0)),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(4, 6, 1, stride=(2, 1), bias=False),
+        torch.nn.Conv2d(6, 6, (3, 1), padding=(2, 0), dilation=(2, 1), groups=6),
+        torch.nn.Conv2d(6, 3, (2, 1), padding="same", padding_mode="circular"),
+        torch.nn.Flatten(),
+        torch.nn.Linear(9, 3),
+    )
+
+
+class LooksAtValues(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(5, 3)
+        self.idle = torch.nn.Parameter(torch.zeros(2))
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x) * (2.0 if x.sum() > 0 else 1.0)
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [{"cohort": "in-turn"}, {"convolutions": "products"}, {"cohort": "at-once"}],
+)
+def test_however_a_chunk_is_trained_the_update_is_the_same(ways: dict[str, str]) -> None:
+    plain = learner_of(make_convolutions, convolutions="grouped")
+    params = plain.initial(4)
+    expected = plain.train(params, POOL, chunk_of(*CLIENTS))
+    result = learner_of(make_convolutions, **ways).train(params, POOL, chunk_of(*CLIENTS))
+    np.testing.assert_allclose(result.sum_of_squares, expected.sum_of_squares, rtol=1e-5)
+    for name, value in expected.update.items():
+        np.testing.assert_allclose(result.update[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_a_module_that_cannot_be_vectorised_trains_in_turn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    learner = learner_of(LooksAtValues)
+    params = learner.initial(4)
+    result = learner.train(params, POOL, chunk_of(*CLIENTS))
+    assert "trained in turn" in caplog.text
+    alone = [learner.train(params, POOL, chunk_of(client)) for client in CLIENTS]
+    summed = sum(one.update["layer.weight"] for one in alone)
+    np.testing.assert_allclose(result.update["layer.weight"], summed, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(result.update["idle"], 0.0)
+    with pytest.raises(RuntimeError):
+        learner_of(LooksAtValues, cohort="at-once").train(params, POOL, chunk_of(*CLIENTS))
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+def test_a_lower_precision_is_close_and_is_torchs_no_longer_than_training(precision: str) -> None:
+    before = torch.get_float32_matmul_precision()
+    params = learner_of().initial(4)
+    expected = learner_of().train(params, POOL, chunk_of(*CLIENTS))
+    result = learner_of(precision=precision).train(params, POOL, chunk_of(*CLIENTS))
+    assert torch.get_float32_matmul_precision() == before
+    assert not torch.is_autocast_enabled("cpu")
+    for name, value in expected.update.items():
+        assert result.update[name].dtype == np.float32
+        np.testing.assert_allclose(result.update[name], value, rtol=0.1, atol=0.05)
 
 
 def test_torchs_own_random_state_is_left_alone() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from oort.testing.category import cover
+from oort.testing.category import problem as problem_module
 from oort.testing.category.cover import greedy_cover, most_samples_first
 from oort.testing.category.prices import Priced
-from oort.testing.category.problem import Problem
+from oort.testing.category.problem import Problem, samples_within
 
 
 def random_problem(seed: int, n: int = 300, m: int = 12) -> Problem:
@@ -71,13 +75,53 @@ def test_compiled_and_plain_loops_pick_the_same_clients(
     priced = Priced(problem, np.random.default_rng(seed).integers(1, 1000, 12))
     plain = greedy_cover(priced, problem.room(5.0), limit=200)
     grouped = most_samples_first(problem, problem.count * 2, limit=300)
-    monkeypatch.setattr(cover, "_COMPILE_FROM", 0)
+    monkeypatch.setattr(problem_module, "_COMPILED_FROM", 0)
     for one, other in (
         (plain, greedy_cover(priced, problem.room(5.0), limit=200)),
         (grouped, most_samples_first(problem, problem.count * 2, limit=300)),
     ):
         assert one[0].tolist() == other[0].tolist()
         assert one[1].tolist() == other[1].tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_compiled_and_plain_loops_value_clients_the_same(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba", reason="the compiled loop needs the extra 'fast'")
+    problem = random_problem(seed)
+    prices, ties = np.random.default_rng(seed).integers(0, 5, (2, 12))
+    plain = Priced(problem, prices, ties=ties.astype(np.float64))
+    order, values = plain.order(), plain.values(problem.room(3.0))
+    monkeypatch.setattr(problem_module, "_COMPILED_FROM", 0)
+    fast = Priced(problem, prices, ties=ties.astype(np.float64))
+    assert fast.order().tolist() == order.tolist()
+    assert fast.values(problem.room(3.0)).tolist() == values.tolist()
+
+
+@given(
+    deadline_s=st.floats(0.0, 1e7),
+    clients=st.lists(
+        st.tuples(
+            st.floats(0.0, 1e6), st.floats(1e-6, 1e9), st.integers(0, 2**53), st.floats(0, 1.5)
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+)
+def test_compiled_and_plain_loops_count_the_same_samples_within_a_deadline(
+    deadline_s: float, clients: list[tuple[float, float, int, float]]
+) -> None:
+    pytest.importorskip("numba", reason="the compiled loop needs the extra 'fast'")
+    fixed_s, speed = np.array([c[0] for c in clients]), np.array([c[1] for c in clients])
+    limit = np.array([c[2] for c in clients], np.int64)
+    share = np.array([c[3] for c in clients])
+    breakpoints = fixed_s + np.minimum(np.floor(limit * share), limit) / speed
+    for moment in (deadline_s, *breakpoints.tolist()):
+        plain = samples_within(moment, fixed_s, speed, limit)
+        compiled = import_module("oort.testing.category.compiled")
+        fast = compiled.samples_within(moment, fixed_s, speed, limit)
+        assert fast.tolist() == plain.tolist()
 
 
 def test_the_paper_takes_the_client_with_most_samples_of_what_is_still_wanted() -> None:

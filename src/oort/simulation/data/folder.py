@@ -95,10 +95,11 @@ def _array(path: Path) -> npt.NDArray[Any]:
 
 
 def _checked(samples: Samples, folder: Path) -> None:
-    whole = np.issubdtype(samples.y.dtype, np.integer) and (
-        len(samples) == 0 or samples.y.min() >= 0
-    )
-    require(whole, f"labels in {folder}", "whole numbers from 0", samples.y.dtype.name)
+    wanted = "whole numbers from 0"
+    whole = np.issubdtype(samples.y.dtype, np.integer)
+    require(whole, f"labels in {folder}", wanted, samples.y.dtype.name)
+    least = int(samples.y.min()) if len(samples) else 0
+    require(least >= 0, f"labels in {folder}", wanted, least)
     require(
         len(samples.x) == len(samples.y) > 0,
         f"inputs in {folder}",

@@ -4,6 +4,7 @@
     plan          which samples a client takes in which step
     network       softmax regression and multi-layer perceptrons in plain NumPy
     modules       any ``torch.nn.Module``, with ``torch.func`` on CPU or CUDA
+    convolutions  those of many clients as matrix products
     models        torch models that come with Oort
 
 ``create`` gives the learner that a config describes.

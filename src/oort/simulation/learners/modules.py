@@ -1,16 +1,20 @@
 """Any ``torch.nn.Module``, a chunk of clients at once with ``torch.func``, on CPU or CUDA.
 
 The module's parameters get the clients as a new first axis and its forward pass is vectorised over
-it, so that a step of the whole chunk is one pass through the network. Modules are called with a
-batch of inputs: images with their channels first, vectors, or numbers of tokens. Batch
-normalisation has no running statistics here (clients' would not agree); group normalisation is the
-better choice.
+it, so that a step of the whole chunk is one pass through the network. The backward pass is that of
+the sum of the clients' losses: each depends on its own parameters alone, so the gradients are the
+same. Modules that cannot be vectorised (they look at values, or use what has no rule for it) are
+passed through client by client. Modules are called with a batch of inputs: images with their
+channels first, vectors, or numbers of tokens. Batch normalisation has no running statistics here
+(clients' would not agree); group normalisation is the better choice.
 """
 
 from __future__ import annotations
 
+import logging
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +34,8 @@ EVALUATION_BATCH = 1024
 
 Tensors = dict[str, "torch.Tensor"]
 
+logger = logging.getLogger(__name__)
+
 
 class ModuleLearner:
     """Trains and tests a torch module.
@@ -40,6 +46,10 @@ class ModuleLearner:
         learning_rate: Of the clients' gradient steps.
         proximal: FedProx's μ.
         device: "cpu", "cuda", or "auto" for CUDA where there is one.
+        cohort: "at-once", "in-turn" (client by client), or "auto" for at once where the module
+            can be vectorised.
+        convolutions: "grouped", "products", or "auto" for the faster one on the device.
+        precision: "float32", "tf32" or "bfloat16"; parameters and losses stay in 32 bits.
     """
 
     takes_threads = False
@@ -52,6 +62,9 @@ class ModuleLearner:
         learning_rate: float,
         proximal: float = 0.0,
         device: str = "cpu",
+        cohort: str = "auto",
+        convolutions: str = "auto",
+        precision: str = "float32",
     ) -> None:
         self._torch = _import_torch()
         self._make = make
@@ -59,13 +72,13 @@ class ModuleLearner:
         self._rate = learning_rate
         self._proximal = proximal
         self._device = self._torch.device(_device(self._torch, device))
+        self._cohort = cohort
+        self._convolutions = convolutions
+        self._precision = precision
         self._module = self._built(0).to(self._device)
-        self._pool: npt.NDArray[Any] | None = None
-        self._pool_there: torch.Tensor | None = None
-        one_client = self._torch.func.grad_and_value(self._objective, has_aux=True)
-        self._gradients = self._torch.func.vmap(
-            one_client, in_dims=(0, None, 0, 0, 0), randomness="different"
-        )
+        self._pool = _Moved(self._device)
+        self._params = _Moved(self._device)
+        self._vectorised = self._torch.func.vmap(self._logits, randomness="different")
 
     @classmethod
     def from_config(cls, config: SimulationConfig, data: FederatedData) -> ModuleLearner:
@@ -77,6 +90,9 @@ class ModuleLearner:
             learning_rate=config.learner.learning_rate,
             proximal=config.proximal,
             device=config.learner.device,
+            cohort=config.learner.cohort,
+            convolutions=config.learner.convolutions,
+            precision=config.learner.precision,
         )
 
     def initial(self, seed: int) -> Params:
@@ -87,23 +103,22 @@ class ModuleLearner:
     def train(self, params: Params, pool: npt.NDArray[Any], chunk: Chunk) -> ChunkResult:
         """Train every client of the chunk from the same model."""
         torch = self._torch
-        given = self._tensors(params)
+        given = self._params.tensors(params)
         local = {k: v.expand(len(chunk), *v.shape).clone() for k, v in given.items()}
-        stored = self._on_device(pool)
+        stored = self._pool.tensor(pool)
         rows = torch.as_tensor(chunk.rows, device=self._device)
         labels = torch.as_tensor(np.maximum(chunk.labels, 0), device=self._device)
+        there = rows >= 0
         sums = torch.zeros((2, len(chunk)), dtype=torch.float64, device=self._device)
-        steps = chunk.num_steps
+        busy = np.count_nonzero(chunk.num_steps[:, None] > np.arange(rows.shape[1]), axis=0)
         self._module.train()
-        with self._own_randomness(zlib.crc32(chunk.rows.tobytes())):
-            for step in range(chunk.rows.shape[1]):
-                busy = int(np.count_nonzero(steps > step))
-                there = rows[:busy, step] >= 0
-                x = self._inputs(stored[rows[:busy, step].clamp(min=0)])
-                loss = self._step(local, given, x, labels[:busy, step], there).double()
-                loss = torch.where(there, loss, 0.0)
-                sums[0, :busy] += (loss * loss).sum(dim=1)
-                sums[1, :busy] += loss.sum(dim=1)
+        with self._own_randomness(zlib.crc32(chunk.rows.tobytes())), self._own_precision():
+            for step, count in enumerate(busy.tolist()):
+                now = slice(count), step
+                x = self._inputs(stored[rows[now].clamp(min=0)])
+                loss = self._step(local, given, x, labels[now], there[now]).double()
+                sums[0, :count] += (loss * loss).sum(dim=1)
+                sums[1, :count] += loss.sum(dim=1)
         seen = np.count_nonzero(chunk.rows >= 0, axis=(1, 2))
         return self._result(given, local, chunk.weights, sums, seen)
 
@@ -111,41 +126,66 @@ class ModuleLearner:
         """The loss of every sample, and whether its label was the likeliest."""
         torch = self._torch
         loss, right = np.empty(len(y)), np.empty(len(y), bool)
-        tensors = self._tensors(params)
+        tensors = self._params.tensors(params)
         self._module.eval()
-        with torch.no_grad():
+        with torch.no_grad(), self._own_precision():
             for begin in range(0, len(y), EVALUATION_BATCH):
                 part = slice(begin, begin + EVALUATION_BATCH)
                 inputs = self._inputs(torch.as_tensor(np.array(x[part])).to(self._device)[None])[0]
-                logits = torch.func.functional_call(self._module, tensors, (inputs,))
+                logits = self._logits(tensors, inputs)
                 labels = torch.as_tensor(y[part], device=self._device)
                 each = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
                 loss[part] = each.double().cpu().numpy()
                 right[part] = (logits.argmax(dim=1) == labels).cpu().numpy()
         return loss, right
 
-    def _objective(
-        self, local: Tensors, given: Tensors, x: torch.Tensor, y: torch.Tensor, there: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """One client's mean loss over the samples that are there, and every sample's loss."""
-        logits = self._torch.func.functional_call(self._module, local, (x,))
-        loss = self._torch.nn.functional.cross_entropy(logits, y, reduction="none")
-        mean = self._torch.where(there, loss, 0.0).sum() / there.sum()
-        if self._proximal:
-            apart = sum(((local[k] - given[k]) ** 2).sum() for k in local)
-            mean = mean + 0.5 * self._proximal * apart
-        return mean, loss
-
     def _step(
         self, local: Tensors, given: Tensors, x: torch.Tensor, y: torch.Tensor, there: torch.Tensor
     ) -> torch.Tensor:
-        """One gradient step of the first clients, in place; returns their losses before it."""
-        at_work = {k: v[: len(x)] for k, v in local.items()}
-        gradients, (_, loss) = self._gradients(at_work, given, x, y, there)
-        with self._torch.no_grad():
-            for name, value in at_work.items():
-                value.sub_(gradients[name], alpha=self._rate)
+        """One gradient step of the first clients, in place; returns their losses before it.
+
+        The loss of a sample that is not there is 0.
+        """
+        torch = self._torch
+        at_work = {k: v[: len(x)].detach().requires_grad_() for k, v in local.items()}
+        logits = self._passed(at_work, x)
+        each = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), y.flatten(), reduction="none"
+        )
+        loss = torch.where(there, each.view_as(y), 0.0)
+        gradients = torch.autograd.grad(
+            (loss / there.sum(dim=1, keepdim=True)).sum(),
+            list(at_work.values()),
+            materialize_grads=True,  # a parameter that the module does not use
+        )
+        with torch.no_grad():
+            for (name, value), gradient in zip(at_work.items(), gradients, strict=True):
+                if self._proximal:
+                    gradient.add_(value - given[name], alpha=self._proximal)
+                value.sub_(gradient, alpha=self._rate)
         return loss.detach()  # type: ignore[no-any-return]
+
+    def _passed(self, local: Tensors, x: torch.Tensor) -> torch.Tensor:
+        """The logits of every client's batch."""
+        if self._cohort != "in-turn":
+            try:
+                return self._vectorised(local, x)  # type: ignore[no-any-return]
+            except RuntimeError as error:
+                out_of_memory = isinstance(error, self._torch.cuda.OutOfMemoryError)
+                if self._cohort == "at-once" or out_of_memory:
+                    raise
+                logger.warning("clients are trained in turn, which is slower: %s", error)
+                self._cohort = "in-turn"
+        of_clients = zip(*(value.unbind() for value in local.values()), strict=True)
+        each = [
+            self._logits(dict(zip(local, values, strict=True)), batch)
+            for values, batch in zip(of_clients, x, strict=True)
+        ]
+        return self._torch.stack(each)  # type: ignore[no-any-return]
+
+    def _logits(self, params: Tensors, x: torch.Tensor) -> torch.Tensor:
+        """One client's logits, in 32 bits."""
+        return self._torch.func.functional_call(self._module, params, (x,)).float()  # type: ignore[no-any-return]
 
     def _result(
         self, given: Tensors, local: Tensors, weights: Floats, sums: torch.Tensor, seen: Rows
@@ -155,12 +195,19 @@ class ModuleLearner:
         finite = torch.isfinite(sums[0])
         for value in local.values():
             finite &= torch.isfinite(value.flatten(1)).all(dim=1)
-        counted = torch.where(finite, torch.as_tensor(weights, device=self._device), 0.0).float()
-        update = {}
+        counted = torch.as_tensor(weights, dtype=torch.float32, device=self._device)
+        counted = torch.where(finite, counted, 0.0)
+        updates = []
         for name, value in local.items():
-            delta = (value - given[name]).flatten(1)
-            delta = torch.where(finite[:, None], delta, 0.0)
-            update[name] = (counted @ delta).reshape(given[name].shape).cpu().numpy()
+            delta = torch.where(finite[:, None], (value - given[name]).flatten(1), 0.0)
+            updates.append(counted @ delta)
+        # One copy from the device instead of one per parameter: each waits for the device.
+        flat = torch.cat(updates).cpu().numpy()
+        ends = np.cumsum([value.numel() for value in given.values()])[:-1]
+        update = {
+            name: part.reshape(tuple(value.shape))
+            for (name, value), part in zip(given.items(), np.split(flat, ends), strict=True)
+        }
         squares, losses = sums.cpu().numpy()
         return ChunkResult(update, squares, losses, seen, ~finite.cpu().numpy())
 
@@ -173,21 +220,31 @@ class ModuleLearner:
             return x.unsqueeze(2)
         return x.permute(0, 1, 4, 2, 3) if x.ndim == 5 and x.shape[-1] in (1, 3) else x
 
-    def _tensors(self, params: Params) -> Tensors:
-        return {k: self._torch.as_tensor(v).to(self._device) for k, v in params.items()}
-
-    def _on_device(self, pool: npt.NDArray[Any]) -> torch.Tensor:
-        """The pool of samples; moved once as long as it stays the same."""
-        if pool is not self._pool or self._pool_there is None:
-            self._pool = pool
-            self._pool_there = self._torch.as_tensor(np.array(pool)).to(self._device)
-        return self._pool_there
-
     def _built(self, seed: int) -> torch.nn.Module:
         with self._own_randomness(seed):
             module = self._make()
         self._torch.func.replace_all_batch_norm_modules_(module)
+        if self._convolutions == "products":
+            from oort.simulation.learners.convolutions import as_products
+
+            as_products(module)
         return module
+
+    @contextmanager
+    def _own_precision(self) -> Iterator[None]:
+        """Products in the precision asked for; how torch does them elsewhere is put back."""
+        torch = self._torch
+        lower: AbstractContextManager[Any] = nullcontext()
+        if self._precision == "bfloat16":
+            lower = torch.autocast(self._device.type, dtype=torch.bfloat16)
+        before = torch.get_float32_matmul_precision()
+        if self._precision == "tf32":
+            torch.set_float32_matmul_precision("high")
+        try:
+            with lower:
+                yield
+        finally:
+            torch.set_float32_matmul_precision(before)
 
     def _own_randomness(self, seed: int) -> Any:
         return _Seeded(self._torch, seed)
@@ -200,10 +257,37 @@ class ModuleLearner:
             "learning_rate": self._rate,
             "proximal": self._proximal,
             "device": self._device.type,
+            "cohort": self._cohort,
+            "convolutions": self._convolutions,
+            "precision": self._precision,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+class _Moved:
+    """Arrays on a device, moved there once for as long as they stay the same."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._source: object = None
+        self._there: Tensors = {}
+
+    def tensor(self, array: npt.NDArray[Any]) -> torch.Tensor:
+        """One array."""
+        return self._moved(array, {"": array})[""]
+
+    def tensors(self, params: Params) -> Tensors:
+        """A model."""
+        return self._moved(params, params)
+
+    def _moved(self, source: object, arrays: Params) -> Tensors:
+        if source is not self._source:
+            torch = _import_torch()
+            self._there = {k: torch.tensor(v, device=self._device) for k, v in arrays.items()}
+            self._source = source
+        return self._there
 
 
 class _Seeded:

@@ -8,6 +8,7 @@ A request flows through these modules in this order:
     problem        both as arrays                  -> one problem
     assign         the fastest on a fixed set      -> samples, exactly, by flow and cut
     cover          few clients within a deadline   -> a set, greedily
+    compiled       the loops of these, by Numba    -> the same, sooner
     relax          the same by linear programme    -> a set, and prices
     prices         what clients can earn           -> values
     certify        what prices prove               -> lower bounds

@@ -119,16 +119,19 @@ def cut_deadline(problem: Problem, categories: Mask, *, from_s: float = 0.0) -> 
     )
 
 
-def assign(problem: Problem, *, from_s: float = 0.0) -> Assignment | None:
+def assign(
+    problem: Problem, *, from_s: float = 0.0, before_s: float = np.inf
+) -> Assignment | None:
     """The fastest assignment of the request to the clients; none where they lack samples.
 
     Args:
         problem: The clients and the request.
         from_s: A deadline that must not be undercut.
+        before_s: None as well where the assignment would take as long as this.
     """
     cut = np.ones(problem.num_categories, np.bool_)
     deadline_s, flows = cut_deadline(problem, cut, from_s=from_s), 0
-    while np.isfinite(deadline_s):
+    while deadline_s < before_s:
         room = problem.room(deadline_s)
         rows = np.flatnonzero(room)
         part = problem.take(rows)

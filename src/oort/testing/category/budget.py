@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -29,13 +30,15 @@ from oort.types import Integers, Mask, Rows
 _LOG = logging.getLogger(__name__)
 _NOBODY: Rows = np.zeros(0, np.int64)
 
-_COLUMNS = 30_000  # entries up to which the linear programme sees every client
+_COLUMNS = 10_000  # entries up to which the linear programme sees every client
 _LARGE = 400_000  # entries from which greedy sets are worth more tries
 _ROUNDS = 12  # times that it may ask for clients which it did not see
 _CUTS = 8  # rows added at one deadline
 _TIDY = 60_000  # entries of all programmes that look for few clients who can do the optimum
-_DIVES = 16  # programmes in which shares are made whole
+_DIVES = 6  # programmes in which shares are made whole
 _DEADLINES = 24  # deadlines tried by the linear programme
+_TRIES = 6  # and before any set is known
+_STEP = 0.95  # how far above the lower bound, in tolerances
 _FEW = (1.25, 2.0, 10.0, math.inf)  # deadlines for greedy sets, in lower bounds
 _MANY = (
     1.01,
@@ -117,10 +120,13 @@ class Search:
         """Whether nothing more is to be done: good enough, or out of time."""
         return self.gap <= self.tolerance or self.time_left_s() <= 0.0
 
-    def offer(self, rows: Rows) -> bool:
-        """Take note of a set of clients; true where it meets the request within the budget."""
+    def offer(self, rows: Rows, *, before_s: float = math.inf) -> bool:
+        """Take note of a set of clients; true where it meets the request within the budget.
+
+        With ``before_s`` also false, and sooner said, where it takes as long as that.
+        """
         rows = np.union1d(rows, self.required)
-        result = assign(self.problem.take(rows), from_s=self.at_least_s)
+        result = assign(self.problem.take(rows), from_s=self.at_least_s, before_s=before_s)
         if result is None:
             return False
         used = np.union1d(rows[result.rows], self.required)
@@ -134,18 +140,18 @@ class Search:
     def raise_lower(self, priced: Priced, from_s: float) -> None:
         """Push the lower bound as far as these prices prove, from a deadline proven impossible."""
 
-        def impossible(deadline_s: float) -> bool:
-            return priced.impossible(deadline_s, self.budget, self.required)
+        @cache
+        def excess(deadline_s: float) -> int:
+            return priced.excess(deadline_s, self.budget, self.required)
 
         low, latest = from_s, min(self.best_s, 2.0 * horizon_s(self.problem))
         latest = last_finish(float(np.nextafter(latest, 0.0)), self.problem)
-        if latest > low and impossible(latest):
-            low = latest
-        elif latest > low:
-            high = min(latest, 2.0 * low)
-            while high < latest and impossible(high):
-                low, high = high, min(latest, 2.0 * high)
-            low = latest_impossible(impossible, low, high)
+        high = min(latest, 1.25 * low)
+        while low < high and excess(high) < 0:
+            low, high = high, min(latest, 2.0 * high)
+        if low < high:
+            accuracy = max(1e-5, self.tolerance / 50.0)
+            low = latest_impossible(excess, low, high, accuracy=accuracy)
         self.prove(next_finish(low, self.problem), "prices", priced.prices)
 
     def prove(self, lower_s: float, kind: str, prices: Int64s) -> None:
@@ -205,8 +211,10 @@ def solve(
     everyone_first(search)
     origin = np.arange(problem.num_clients)
     if not len(search.best) or search.best_s > search.lower_s:
-        count_samples(search)
-        first_sets(search, held)
+        large = _entries(search, search.lower_s) > _LARGE
+        if not large:
+            close_in(search, _TRIES)
+        first_sets(search, held, large=large)
         if not len(search.best) and (least := fewest(search)) is not None:
             return least
         search, origin = without_the_slow(search)
@@ -233,6 +241,10 @@ def everyone_first(search: Search) -> None:
     if len(used) <= search.budget:
         search.best_s, search.best = result.deadline_s, used
         search.report()
+    else:
+        count_samples(search)
+    if search.lower_s > result.deadline_s:
+        return  # too few clients, by their number of samples alone
     entries = _entries(search, result.deadline_s)
     if entries <= _TIDY or not len(search.best):
         at_deadline(search, result.deadline_s, min(_CUTS, 2 + _TIDY // entries))
@@ -240,14 +252,13 @@ def everyone_first(search: Search) -> None:
         greedy_at(search, result.deadline_s)
 
 
-def first_sets(search: Search, held: Integers) -> None:
+def first_sets(search: Search, held: Integers, *, large: bool) -> None:
     """Sets that are found at once: the paper's, and greedy ones at ever later deadlines."""
     grouped, left = most_samples_first(
         search.problem, held, search.problem.num_clients, first=search.required
     )
     if not left.any():
-        search.offer(grouped)
-    large = _entries(search, search.lower_s) > _LARGE
+        search.offer(grouped, before_s=search.best_s)
     for factor in _MANY if large else _FEW:
         deadline_s = min(search.lower_s * factor, horizon_s(search.problem))
         if search.best_s <= deadline_s or greedy_at(search, deadline_s):
@@ -287,15 +298,16 @@ def count_samples(search: Search) -> None:
         search.raise_lower(priced, search.lower_s)
 
 
-def close_in(search: Search) -> None:
+def close_in(search: Search, deadlines: int = _DEADLINES) -> None:
     """Try deadlines just above the lower bound, and further up while the answer is not known."""
-    smallest = max(search.tolerance / 4.0, 1e-4)
-    step, unknown_s = 0.0, search.lower_s
-    for _ in range(_DEADLINES):
-        if search.done() or not worth_while(search):
-            return
+    smallest = max(_STEP * search.tolerance, 1e-4)
+    step, unknown_s = smallest, search.lower_s
+    latest_s = horizon_s(search.problem)
+    for _ in range(deadlines):
         base_s, before = max(search.lower_s, unknown_s), search.lower_s
-        wanted_s = base_s + min(step * base_s, (search.best_s - base_s) / 2.0)
+        if search.done() or base_s > latest_s or not worth_while(search):
+            return
+        wanted_s = base_s + min(step * base_s, (min(search.best_s, latest_s) - base_s) / 2.0)
         deadline_s = max(last_finish(wanted_s, search.problem), search.lower_s)
         if at_deadline(search, deadline_s):
             step = math.inf
@@ -320,6 +332,8 @@ def worth_while(search: Search) -> bool:
     if search.patient:
         return True
     cost_s = _programme(search) * _ENTRY_S
+    if not len(search.best):
+        return search.spent_s + cost_s < _LEAST_S
     saving_s = search.best_s - search.lower_s
     if search.gap > _WIDE:
         return search.spent_s + cost_s < max(saving_s, _LEAST_S)
@@ -522,6 +536,8 @@ def polish(search: Search) -> None:
 
 def _whole(search: Search, deadline_s: float, time_limit_s: float) -> str:
     """Look for a set at one deadline with a MILP over clients that prices do not rule out."""
+    if not worth_while(search):
+        return "unknown"
     room = search.problem.room(deadline_s)
     columns, _ = _columns(search, room)
     relaxed = _relaxed(search, room, columns)

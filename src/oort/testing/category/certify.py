@@ -21,6 +21,8 @@ import numpy as np
 
 from oort.testing.category.problem import Int64s, Problem
 
+_STEPS = 40
+
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
@@ -37,21 +39,35 @@ class Certificate:
 
 
 def latest_impossible(
-    impossible: Callable[[float], bool], low: float, high: float, *, steps: int = 13
+    excess: Callable[[float], int], low: float, high: float, *, accuracy: float = 1e-4
 ) -> float:
     """A deadline from ``low`` towards ``high`` that is proven impossible, as ``low`` is.
 
-    >>> round(latest_impossible(lambda t: t < 3.0, 1.0, 9.0), 2)
+    Args:
+        excess: What can be earned within a deadline beyond what is needed: below 0 at ``low`` and
+            not at ``high``, and never falling. Nearly straight in between, so that the next
+            deadline to ask is where a line would cross 0, or the middle where that is slow.
+        low: A deadline that is impossible.
+        high: A later one that is not.
+        accuracy: How near to the last one to come, as a share of it.
+
+    >>> round(latest_impossible(lambda t: round(1000 * (t - 3.0)), 1.0, 9.0), 3)
     3.0
     """
-    for _ in range(steps):
-        middle = low + (high - low) / 2.0
+    below, above = excess(low), excess(high)
+    for step in range(_STEPS):
+        if high - low <= accuracy * low:
+            break
+        share = below / (below - above) if step % 3 < 2 else 0.5
+        margin = 0.25 * accuracy * low
+        middle = min(max(low + share * (high - low), low + margin), high - margin)
         if not low < middle < high:
             break
-        if impossible(middle):
-            low = middle
+        reached = excess(middle)
+        if reached < 0:
+            low, below = middle, reached
         else:
-            high = middle
+            high, above = middle, reached
     return low
 
 

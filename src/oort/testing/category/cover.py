@@ -14,12 +14,10 @@ from functools import cache
 
 import numpy as np
 
-from oort import kernels
 from oort.testing.category.prices import Priced
-from oort.testing.category.problem import Int64s, Problem, sums_by_row
+from oort.testing.category.problem import Int64s, Problem, loops_for, sums_by_row
 from oort.types import Integers, Rows
 
-_COMPILE_FROM = 200_000
 _NOBODY: Rows = np.zeros(0, np.int64)
 
 
@@ -109,8 +107,7 @@ def _cover(
             own -= given
     worth[first] = 0
     order = np.argsort(-worth, kind="stable")[: int(np.count_nonzero(worth))]
-    compiled = len(count) >= _COMPILE_FROM and kernels.backend() == "numba"
-    loop = _compiled() if compiled else _cover_loop
+    loop = _cover_loop if loops_for(len(count)) is None else _compiled()
     chosen = loop(
         problem.indptr, category, count, held, room, price, left, order, worth, limit - len(first)
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from oort.testing.category.problem import Int64s, Problem
-from oort.types import Floats, Rows
+from oort.testing.category.problem import Int64s, Problem, loops_for
+from oort.types import Floats, Integers, Rows
 
 _DEAREST = 1_000_000
 _CHUNK = 1 << 21
@@ -48,10 +49,28 @@ class Priced:
         order = np.lexsort((np.zeros(len(prices)) if ties is None else ties, -prices))
         self._rank = np.empty(len(prices), np.int32)
         self._rank[order] = np.arange(len(prices), dtype=np.int32)
+        self._order: Integers | None = None
         self._steps: tuple[Int64s, Int64s] | None = None
 
-    def order(self) -> Int64s:
+    def order(self) -> Integers:
         """Entries of each client by falling price, clients in their own order."""
+        if self._order is None:
+            fast = self._loops()
+            problem = self.problem
+            self._order = (
+                self._sorted()
+                if fast is None
+                else fast.order_by_rank(problem.indptr, problem.category, self._rank)
+            )
+        return self._order
+
+    def _loops(self) -> ModuleType | None:
+        """The compiled loops, where they serve this problem."""
+        entries = len(self.problem.category)
+        return loops_for(entries) if entries < 2**31 else None
+
+    def _sorted(self) -> Integers:
+        """The same by SciPy."""
         from scipy.sparse import csr_matrix
 
         problem = self.problem
@@ -63,7 +82,7 @@ class Priced:
         )
         matrix.has_sorted_indices = False
         matrix.sort_indices()
-        order: Int64s = matrix.data
+        order: Integers = matrix.data
         return order
 
     def values(self, room: Int64s) -> Int64s:
@@ -79,6 +98,17 @@ class Priced:
         """
         if self._same is not None:
             return self._same * room
+        fast = self._loops()
+        if fast is not None:
+            problem = self.problem
+            earned: Int64s = fast.values(
+                problem.indptr, problem.category, problem.count, self.order(), self.prices, room
+            )
+            return earned
+        return self._values(room)
+
+    def _values(self, room: Int64s) -> Int64s:
+        """The same in NumPy, from sums along each client's entries."""
         if self._steps is None:
             self._steps = self._make_steps()
         running, steps = self._steps
@@ -117,13 +147,18 @@ class Priced:
         base = int(values[required].sum())
         values[required] = 0
         others = max(0, budget - len(required))
+        values = values[values > 0]  # many equal numbers make partition slow
         if others < len(values):
             values = np.partition(values, len(values) - others - 1)[len(values) - others :]
         return base + int(values.sum())
 
+    def excess(self, deadline_s: float, budget: int, required: Rows = _NOBODY) -> int:
+        """What they can earn beyond the request; below 0 proves the deadline impossible."""
+        return self.earned(deadline_s, budget, required) - self.need
+
     def impossible(self, deadline_s: float, budget: int, required: Rows = _NOBODY) -> bool:
         """Whether these prices prove that nobody can meet the request within the deadline."""
-        return self.earned(deadline_s, budget, required) < self.need
+        return self.excess(deadline_s, budget, required) < 0
 
     def fewest(self, required: Rows = _NOBODY) -> int:
         """A number of clients below which the request is impossible, however long it may take."""
