@@ -166,7 +166,8 @@ def _ratio(title: str, against: dict[str, Any], target: int) -> str:
     parts = []
     if against["queries"]:
         parts.append(
-            f"{against['ratio_of_mean_end_to_end']:.1f}× over the {against['queries']} requests "
+            f"{against['ratio_of_mean_end_to_end']:.1f}× over the {against['queries']} request"
+            f"{'s' if against['queries'] > 1 else ''} "
             f"that both answered ({against['median_of_ratios']:.1f}× in the median; tests alone "
             f"{against['ratio_of_mean_duration']:.1f}×; ours was the slower test in "
             f"{against['ours_slower_in_duration']})"
