@@ -22,6 +22,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import cache
@@ -75,22 +76,29 @@ def client_arrays() -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
 
 
 def run_oort(rounds: int, *, model: str) -> dict[str, Any]:
-    """Our simulator; says also how much of a round goes into selection and bookkeeping."""
+    """Our simulator with what it writes to disk; says also where the time of a round goes."""
     from oort.simulation import Job, StrategyConfig, create
     from oort.simulation.experiment import known_threads
+    from oort.simulation.store import CellFolder
 
     config = oort_config(model)
     job = Job(create(config, seed=0), StrategyConfig(kind="oort"))
-    spent: dict[str, float] = {}
-    with known_threads(config):
+    spent: dict[str, float] = {"write": 0.0}
+    with known_threads(config), tempfile.TemporaryDirectory() as name:
+        files = CellFolder(Path(name))
+        files.restore()
         job.play()
         began = time.perf_counter()
         for _ in range(rounds):
-            for what, seconds in job.play().timings_s.items():
+            result = job.play()
+            played = time.perf_counter()
+            files.append(result)
+            spent["write"] += time.perf_counter() - played
+            for what, seconds in result.timings_s.items():
                 spent[what] = spent.get(what, 0.0) + seconds
         took_s = time.perf_counter() - began
     job.close()
-    overhead = (spent["select"] + spent["bookkeeping"]) / sum(spent.values())
+    overhead = (spent["select"] + spent["bookkeeping"] + spent["write"]) / took_s
     return {
         "rounds_per_s": rounds / took_s,
         "selection_and_bookkeeping_share": overhead,

@@ -25,7 +25,9 @@ DAY_S = 86_400
 SHORTEST_GAP_S = 60  #: shorter interruptions are closed: no round would notice
 SHORTEST_SESSION_S = 60  #: shorter sessions are dropped: nothing can be trained in them
 OBSERVED_FROM_S = DAY_S // 2  #: noon to noon, the 24 hours in which most sessions begin
+LAST_DAY = 6  #: no session of the trace lasts longer
 LEVELS = 21  #: quantiles kept of session lengths, for each hour of the day that they begin in
+GROUPS = ((1, 1), (2, 3), (4, 99))  #: sessions per day: who has few has longer ones, and at night
 
 Floats = npt.NDArray[np.float64]
 Intervals = list[tuple[float, float]]
@@ -78,33 +80,43 @@ def sessions(root: Path) -> dict[str, Intervals]:
 
 
 def availability(root: Path) -> dict[str, Any]:
-    """What the daily cycle needs: starts per hour, sessions per day, lengths per hour."""
+    """What the daily cycle needs: sessions per day, when they begin, how long they last."""
     users = sessions(root)
     observed = [[(s, e) for s, e in v if 0 <= s - OBSERVED_FROM_S < DAY_S] for v in users.values()]
-    start_s = np.array([s for v in observed for s, _ in v])
-    length_s = np.array([e - s for v in observed for s, e in v])
-    hour = (start_s % DAY_S / 3600).astype(int)
     return {
         "source": "FLASH availability traces (loose readiness), about 3,450 phones, BSD-2-Clause",
         "users": len(users),
-        "starts_per_hour": [
-            round(float(v), 5) for v in np.bincount(hour, minlength=24) / len(hour)
-        ],
         "sessions_per_day": quantiles([len(v) for v in observed]),
-        "length_s": [quantiles(length_s[hour == h], 0, LEVELS) for h in range(24)],
-        "online_per_hour": [round(v, 5) for v in online_per_hour(list(users.values()))],
+        "groups": [_group(observed, *span) for span in GROUPS],
+        "online_per_hour": [round(v, 5) for v in online_per_hour(observed)],
     }
 
 
-def online_per_hour(users: list[Intervals]) -> list[float]:
-    """The share of users online at the middle of each hour of the observed day, from midnight."""
-    start_s = np.array([s for v in users for s, _ in v])
-    end_s = np.array([e for v in users for _, e in v])
-    share = {}
-    for step in range(24):
-        t = OBSERVED_FROM_S + (step + 0.5) * 3600
-        share[int(t % DAY_S // 3600)] = float(np.sum((start_s <= t) & (end_s > t))) / len(users)
-    return [share[h] for h in range(24)]
+def _group(observed: list[Intervals], fewest: int, most: int) -> dict[str, Any]:
+    """When sessions begin and how long they last, of phones with so many a day."""
+    some = [pair for v in observed if fewest <= len(v) <= most for pair in v]
+    start_s, end_s = np.array(some).T
+    hour = (start_s % DAY_S / 3600).astype(int)
+    share = np.bincount(hour, minlength=24) / len(hour)
+    return {
+        "fewest_sessions": fewest,
+        "starts_per_hour": [round(float(v), 5) for v in share],
+        "length_s": [quantiles((end_s - start_s)[hour == h], 0, LEVELS) for h in range(24)],
+    }
+
+
+def online_per_hour(observed: list[Intervals]) -> list[float]:
+    """The share of users online at the middle of each hour, were every day like the observed one.
+
+    Sessions that last beyond the observed day are counted at its beginning: the trace has none
+    that began before it, so that what it shows of the first hours is too little.
+    """
+    share = []
+    for hour in range(24):
+        times = [(hour + 0.5) * 3600 + day * DAY_S for day in range(LAST_DAY)]
+        online = sum(any(s <= t < e for s, e in v for t in times) for v in observed)
+        share.append(online / len(observed))
+    return share
 
 
 def _merged(intervals: Intervals) -> Intervals:

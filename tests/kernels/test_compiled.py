@@ -143,3 +143,16 @@ def test_machine_code_is_kept_only_as_long_as_every_file_it_is_made_of() -> None
             assert needed in compiling.FILES, f"{name} takes something from {needed}"
     cached = compiled_draws.race._cache._cache_file
     assert cached._source_stamp == compiling._stamp()
+
+
+def test_without_a_folder_to_write_to_machine_code_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refusing(**options: Any) -> Any:
+        if options.get("cache"):
+            message = "cannot cache function: no locator available"
+            raise RuntimeError(message)
+        return lambda function: function
+
+    monkeypatch.setattr(compiling, "njit", refusing)
+    assert compiling.compiled(abs) is abs

@@ -173,6 +173,7 @@ def test_a_store_that_cannot_be_written_can_be_looked_at(small_disk: Path) -> No
         ("postgresql://host/db?sslpassword=secret", "postgresql://host/db?sslpassword=…"),
         ("postgres+psycopg://me:secret@host/db", "postgres+psycopg://me:…@host/db"),
         ("host=h password=secret user=me", "host=h password=… user=me"),
+        ("host=h password='se cret' user=me", "host=h password=… user=me"),
         ("sqlite:///a:b@c.db", "sqlite:///a:b@c.db"),
         ("postgresql://postgres:postgres@h/postgres", "postgresql://postgres:…@h/postgres"),
     ],

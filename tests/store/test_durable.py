@@ -94,6 +94,23 @@ def test_large_tables_recover_too(opened: Open, url: str) -> None:
     assert again.rows(ids[5:9]).tolist() == twin.rows(ids[5:9]).tolist()
 
 
+def test_calls_that_name_nobody_can_be_recovered(opened: Open) -> None:
+    selector = opened()
+    selector.register_clients(["a", "b"])
+    selector.register_clients([])
+    selector.mark_offline([])
+    selector.mark_online([])
+    assert selector.forget([]) == selector.remove_clients([]) == 0
+    selector.select(2, among=[])
+    selector.select(2)
+    selector.update_clients([], utility=1.0)
+    with selector.batch():
+        pass
+    state = histories.state_of(selector)
+    selector.close()
+    assert histories.state_of(opened()) == state
+
+
 def test_several_jobs_share_a_store(opened: Open) -> None:
     first = opened(job="first", config={"seed": 1})
     second = opened(job="second", config={"seed": 2})

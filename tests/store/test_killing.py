@@ -1,9 +1,14 @@
-"""SIGKILL at random points of random histories: see ``killing``; ``soak`` does it at length."""
+"""SIGKILL and Ctrl-C at random points of random histories: see ``killing``, ``interrupting``.
+
+``soak`` does it at length.
+"""
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +38,15 @@ def test_whatever_was_acknowledged_survives_a_kill_in_postgresql(
 ) -> None:
     kills = _KILLS_OF_A_SERVERS_CLIENT[what]
     assert _killed(what, postgres_url, kills)["killed"] == kills
+
+
+@pytest.mark.parametrize("what", ["training", "testing"])
+def test_an_interrupt_at_any_moment_leaves_memory_and_store_the_same(url: str, what: str) -> None:
+    program = [sys.executable, "-m", "tests.store.interrupting", what, url, "120", str(_SEED)]
+    done = subprocess.run(program, cwd=_ROOT, capture_output=True, text=True)
+    # Python ends by SIGINT where an interrupt came while it ran code by exec(), as imports do.
+    assert done.returncode in (0, -signal.SIGINT), done.stderr
+    assert json.loads(done.stdout) > 20
 
 
 def _killed(what: str, pattern: str, kills: int) -> dict[str, int]:

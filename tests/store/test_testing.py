@@ -143,6 +143,19 @@ def test_forgetting_reaches_stored_plans_journal_and_snapshots(
     assert opened().information.samples_of("cam-5") == {"cat": 100, "dog": 50}
 
 
+def test_calls_that_name_nobody_can_be_recovered(opened: OpenTesting) -> None:
+    selector = opened()
+    selector.register_clients(["a", "b"])
+    selector.register_clients([])
+    selector.mark_offline([])
+    selector.mark_online([])
+    assert selector.forget([]) == 0
+    selector.update_clients_info([], samples_per_s=3.0)
+    state = state_of(selector)
+    selector.close()
+    assert state_of(opened()) == state
+
+
 def test_forgetting_reaches_the_requests_of_stored_plans(opened: OpenTesting, url: str) -> None:
     selector = opened()
     selector.register_clients([f"cam-{number}" for number in range(50)])

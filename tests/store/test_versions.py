@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import oort
+from oort import savefile
 from oort.errors import LeaseError, NewerStoreError, StoreError
 from oort.store import migration, records, schema, transfer
 from oort.store.checksums import checksum
 from oort.store.database import connect
 from oort.store.inspection import inspect
+from oort.store.testing import WHAT
 from tests.store import histories, testing_histories
 from tests.store.make_fixture import SEED, STEPS, described
 from tests.store.test_durable import a_few_rounds, read_back
@@ -239,6 +242,31 @@ def test_what_is_not_there_cannot_be_exported(url: str, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store"):
         transfer.export_job(f"sqlite:///{tmp_path}/none.db", "kb", tmp_path / "kb.oort")
     assert not (tmp_path / "kb.oort").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"records": 3},
+        {"records": [["plan", "p"]]},
+        {"records": [["plan"]]},
+        {"config": None},
+        {"mode": "sideways"},
+        {"what": WHAT},
+    ],
+)
+def test_a_file_that_was_made_up_is_refused(
+    url: str, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    """Its bytes are as they were written: by somebody who meant harm, or another program."""
+    selector = oort.create_training_selector()
+    selector.register_clients(range(5))
+    selector.save(tmp_path / "kb.oort")
+    meta, arrays = savefile.read(tmp_path / "kb.oort")
+    savefile.write(tmp_path / "kb.oort", {**meta, **change}, arrays)
+    with pytest.raises((oort.DamagedFileError, oort.ConfigError)):
+        transfer.import_job(tmp_path / "kb.oort", url, "kb")
+    oort.open_selector(url, job="kb").close()
 
 
 def test_something_else_cannot_be_imported(url: str, tmp_path: Path) -> None:

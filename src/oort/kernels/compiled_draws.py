@@ -348,14 +348,12 @@ def _race_of_all(duration_s, flags, allowed, care, state, typical_s, seen, taken
             typical_s,
             key,
         )
-        if _count_to(earliest, bar) == 0:
-            continue
-        for i in range(earliest.size):
+        for i in range(earliest.size if _count_to(earliest, bar) else 0):
             if earliest[i] <= bar:
                 soonest[count] = earliest[i]
                 names[count] = start + i
                 count += 1
-        if count > full:
+        if count > full or (start + _BLOCK >= flags.size and count > 2 * (wanted + taken)):
             for i in range(count):
                 weights[i] = _speed(duration_s[names[i]], typical_s)
             count, bar = _tighten(soonest, names, weights, names, count, wanted + taken, key)

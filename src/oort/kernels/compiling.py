@@ -33,8 +33,14 @@ FILES: Final = (
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """A function that Numba compiles when it is first called; no ``fastmath``."""
-    fast = njit(cache=True, nogil=True, error_model="numpy")(function)
+    """A function that Numba compiles when it is first called; no ``fastmath``.
+
+    Where machine code cannot be kept on disk, it is made anew in every process.
+    """
+    try:
+        fast = njit(cache=True, nogil=True, error_model="numpy")(function)
+    except RuntimeError:  # there is no folder that can be written to
+        return njit(nogil=True, error_model="numpy")(function)
     kept: Any = getattr(getattr(fast, "_cache", None), "_cache_file", None)
     if hasattr(kept, "_source_stamp"):
         kept._source_stamp = _stamp()

@@ -28,6 +28,7 @@ from oort.simulation.tables import at_quantile, table
 from oort.types import Floats, Mask, Rows
 
 DAY_S = 86_400.0
+NOON = 12  #: the hour
 MOST_SESSIONS = 8  #: kept per client and day; 98 % of users have fewer
 WAITING_STEP_S = 60.0
 
@@ -61,21 +62,23 @@ class DailyCycle:
     """Sessions drawn per client and day: the population shows the FLASH traces' daily cycle.
 
     How many sessions a client has per day is a trait that it keeps; when they begin and how long
-    they last (by the hour that they begin in) is drawn anew every day. A session that would begin
-    within another follows it.
+    they last (by their number that day and the hour that they begin in) is drawn anew every day.
+    A session that would begin within another follows it. Days run from noon to noon, so that a
+    night is in one of them.
     """
 
     def __init__(self, num_clients: int, *, seed: int, start_hour: float = 0.0) -> None:
         figures = table("availability")
         self._seed = seed
-        self._offset_s = start_hour * 3600.0
+        self._offset_s = (start_hour - NOON) * 3600.0
         self._rows = np.arange(num_clients, dtype=np.int64)
         self._rate = at_quantile(
             figures["sessions_per_day"], hashed_uniform(seed, self._rows, "sessions")
         )
-        self._starts = np.concatenate([[0.0], np.cumsum(figures["starts_per_hour"])])
-        self._starts /= self._starts[-1]
-        self._length_s = np.asarray(figures["length_s"])
+        self._fewest = np.array([group["fewest_sessions"] for group in figures["groups"]])
+        share = _from_noon([group["starts_per_hour"] for group in figures["groups"]])
+        self._starts = np.cumsum(share, axis=1) / share.sum(axis=1, keepdims=True)
+        self._length_s = _from_noon([group["length_s"] for group in figures["groups"]])
         self._sessions = lru_cache(maxsize=4)(self._drawn)
 
     def online(self, clock_s: float) -> Mask:
@@ -108,16 +111,35 @@ class DailyCycle:
         slots = np.arange(MOST_SESSIONS, dtype=np.int64)
         keys = self._rows[:, None] * MOST_SESSIONS + slots | np.int64(day + 2) << 40
         count = np.floor(self._rate + hashed_uniform(self._seed, keys[:, 0], "count"))
-        hour = np.interp(hashed_uniform(self._seed, keys, "begin"), self._starts, np.arange(25.0))
+        group = np.searchsorted(self._fewest[1:], count, side="right")
+        hour = self._hour(group, self._spread(keys, slots, count))
         hour = np.sort(np.where(slots < count[:, None], hour, np.nan), axis=1)
-        place = hashed_uniform(self._seed, keys, "length") * (self._length_s.shape[1] - 1)
+        place = hashed_uniform(self._seed, keys, "length") * (self._length_s.shape[2] - 1)
         below = place.astype(np.int64)
         begins = np.nan_to_num(hour).astype(np.int64).clip(0, 23)
-        low_s, high_s = self._length_s[begins, below], self._length_s[begins, below + 1]
+        low_s = self._length_s[group[:, None], begins, below]
+        high_s = self._length_s[group[:, None], begins, below + 1]
         begin_s, end_s = _in_a_row(
             day * DAY_S + hour * 3600.0, low_s + (high_s - low_s) * (place - below)
         )
         return begin_s, np.minimum(end_s, (day + 2) * DAY_S)
+
+    def _spread(self, keys: Rows, slots: Rows, count: Floats) -> Floats:
+        """Places in the distribution of beginnings, one in each of as many equal parts of it.
+
+        A phone that charges overnight does so once: drawn independently, several of a client's
+        sessions would begin in the same evening, and fewer clients would be online at night.
+        """
+        within = hashed_uniform(self._seed, keys, "begin")
+        return np.asarray((slots + within) / np.maximum(count, 1.0)[:, None])
+
+    def _hour(self, group: Rows, u: Floats) -> Floats:
+        """The hour after noon at these places of the beginnings of each client's group."""
+        hour = np.empty_like(u)
+        for number, ends in enumerate(self._starts):
+            mine = group == number
+            hour[mine] = np.interp(u[mine], np.concatenate([[0.0], ends]), np.arange(25.0))
+        return hour
 
 
 class Trace:
@@ -192,6 +214,11 @@ def read_trace(path: str | Path) -> list[list[tuple[float, float]]]:
         message = f"{file}: availability.path must be a file with at least one session; got none"
         raise ConfigError(message)
     return users
+
+
+def _from_noon(by_hour: Any) -> Floats:
+    """Figures by group and hour of the day, beginning with the hour after noon."""
+    return np.roll(np.asarray(by_hour, np.float64), -NOON, axis=1)
 
 
 def _in_a_row(begin_s: Floats, length_s: Floats) -> tuple[Floats, Floats]:

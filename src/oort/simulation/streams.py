@@ -8,6 +8,7 @@ trains them.
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +26,43 @@ def client_generator(
     >>> bool(a == b)
     True
     """
-    low = (zlib.crc32(purpose.encode()) << 32 ^ seed * 0x9E3779B97F4A7C15) & _WORD
-    high = ((round_number & 0xFFFFFF) << 40 ^ client) & _WORD
+    low, high = _key(seed, round_number, client, purpose)
     return np.random.Generator(np.random.Philox(key=low | high << 64))
+
+
+class ClientGenerators:
+    """The generators of many clients in one round, one after the other.
+
+    It keeps one generator and gives it the next client's key, which takes a seventh of the time of
+    a new one. What was given before is another client's from then on.
+
+    >>> generators = ClientGenerators(7, 3, "batches")
+    >>> bool(generators(12).random() == client_generator(7, 3, 12, "batches").random())
+    True
+    """
+
+    def __init__(self, seed: int, round_number: int, purpose: str) -> None:
+        self._low = _key(seed, round_number, 0, purpose)[0]
+        self._round = round_number
+        self._bits = np.random.Philox(key=0)
+        self._generator = np.random.Generator(self._bits)
+        self._fresh: Any = self._bits.state
+
+    def __call__(self, client: int) -> np.random.Generator:
+        """The generator of one client, at its beginning."""
+        key = np.array([self._low, _high(self._round, client)], np.uint64)
+        state: Any = {**self._fresh, "state": {**self._fresh["state"], "key": key}}
+        self._bits.state = state
+        return self._generator
+
+
+def _key(seed: int, round_number: int, client: int, purpose: str) -> tuple[int, int]:
+    low = (zlib.crc32(purpose.encode()) << 32 ^ seed * 0x9E3779B97F4A7C15) & _WORD
+    return low, _high(round_number, client)
+
+
+def _high(round_number: int, client: int) -> int:
+    return ((round_number & 0xFFFFFF) << 40 ^ client) & _WORD
 
 
 def hashed_uniform(seed: int, keys: Integers, purpose: str) -> Floats:

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from oort.errors import InvalidArgumentError
 
 _NAME_AND_PASSWORD: Final = re.compile(r"(\w[\w+]*://[^:@/?]*:)(.*)@", re.DOTALL)
-_PASSWORD: Final = re.compile(r"(?<=password=)[^&\s]+", re.IGNORECASE)
+_PASSWORD: Final = re.compile(r"(?<=password=)(?:'[^']*'|[^&\s]+)", re.IGNORECASE)
 
 Row = tuple[Any, ...]
 

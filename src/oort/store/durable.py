@@ -65,6 +65,7 @@ class DurableSelector(Replayed, Driver):
                     message = "something inside the batch failed halfway: none of it happened"
                     raise StoreError(message)
                 self._commit(self._batch)
+                self._is_so()
             except BaseException:
                 if self._batch:
                     self._ahead = True
@@ -93,9 +94,8 @@ class DurableSelector(Replayed, Driver):
         changes = list(changes)
         if self._batch is None:
             self._commit(changes)
-            self._ahead = True  # until all of it is so: an interrupt must not leave half of it
             self._make_all_so(changes)
-            self._ahead = False
+            self._is_so()
         else:
             with self._inner_batch(self._batch):
                 self._batch.extend(changes)

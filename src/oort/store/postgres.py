@@ -54,21 +54,28 @@ class Postgres(Database):
                 "keepalives_interval": 5,
                 "keepalives_count": 3,
             }
-            self._open = self._psycopg.connect(self.url, autocommit=True, **options, **keep)
-            self._open.prepare_threshold = None  # poolers between us and the server lose these
-            self._open.execute(f"SET lock_timeout = {_WAIT_MS}")
-            self._open.execute("SET client_min_messages = warning")
+            fresh = self._psycopg.connect(self.url, autocommit=True, **options, **keep)
+            fresh.prepare_threshold = None  # poolers between us and the server lose these
+            fresh.execute(f"SET lock_timeout = {_WAIT_MS}")
+            fresh.execute("SET client_min_messages = warning")
+            self._open = fresh
         return self._open
+
+    def _idle(self) -> Any:
+        """The connection, without a transaction that an interrupt left open."""
+        if self._connected().info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE:
+            self._roll_back()
+        return self._connected()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """One commit, durable when it returns, whatever the server's default is."""
         with self._named():
-            connection = self._connected()
+            connection = self._idle()
             level = "off" if self._background else "on"
-            connection.execute("BEGIN")
             committing = False
             try:
+                connection.execute("BEGIN")
                 connection.execute(f"SET LOCAL synchronous_commit = {level}")
                 yield
                 committing = True
@@ -86,8 +93,8 @@ class Postgres(Database):
     def reading(self) -> Iterator[None]:
         """One moment of the database."""
         with self._named():
-            self._connected().execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
+                self._idle().execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 yield
             finally:
                 self._roll_back()
@@ -154,13 +161,14 @@ class Postgres(Database):
         """End the connection."""
         if self._open is not None:
             self._open.close()
+            self._open = None
 
     def _roll_back(self) -> None:
         try:
             if self._open is not None and not self._open.closed:
                 self._open.execute("ROLLBACK")
         except self._psycopg.Error:
-            self._open = None
+            self.close()
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -184,7 +192,7 @@ class Postgres(Database):
         lost = isinstance(error, self._psycopg.OperationalError) and not state
         if lost or state.startswith(_NOT_NOW):
             if lost or state.startswith(("08", "57")):
-                self._open = None
+                self.close()
             ours = StoreUnavailableError(f"cannot use {where} now: {what}")
             ours.lasting = state == _DISK_FULL  # type: ignore[attr-defined]
             return ours

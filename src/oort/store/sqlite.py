@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from oort import savefile
 from oort.errors import DamagedStoreError, StoreError, StoreUnavailableError
 from oort.store.database import ConflictError, Database, Row
 
@@ -55,12 +56,15 @@ class SQLite(Database):
             if locked:
                 self._connection = self._connected_to(self._frozen())
                 return
+            is_new = not self.path.exists()
             self._connection = self._connected_to(self.path)
             try:
                 self._set_up("NORMAL" if background else "FULL")
             except BaseException:
                 self._connection.close()
                 raise
+            if is_new:
+                savefile.sync_folder(self.path.parent)  # a new file's name is to last, too
 
     def _connected_to(self, place: Path | str) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -97,25 +101,30 @@ class SQLite(Database):
     def transaction(self) -> Iterator[None]:
         """One commit, and one sync unless this connection works in the background."""
         with self._gate, self._named():
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._roll_back()
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                self._roll_back()
                 raise
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """One moment of the file."""
         with self._named():
-            self._connection.execute("BEGIN")
             try:
+                self._roll_back()
+                self._connection.execute("BEGIN")
                 yield
             finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                self._roll_back()
+
+    def _roll_back(self) -> None:
+        """End a transaction, also one that an interrupt left open."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def query(self, sql: str, *values: Any) -> list[Row]:
         """All rows of an answer."""

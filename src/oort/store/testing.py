@@ -306,7 +306,7 @@ class DurableTestingSelector(ReplayedTesting, Driver):
         except BaseException:
             self._try_to_settle()
             raise
-        self._ahead = False
+        self._is_so()
 
     def _begin_copy(self, sequence: int) -> Copy:
         meta, arrays = self._described()

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from oort import savefile
 from oort.config import TrainingConfig
 from oort.errors import (
+    ConfigError,
     DamagedFileError,
     OortError,
     SaveFileError,
@@ -63,20 +64,24 @@ def import_job(path: str | os.PathLike[str], url: str, job: str) -> Replayed | R
     """Make a new job of a file that ``export_job`` or a selector's ``save`` wrote.
 
     Raises:
-        SaveFileError: The file cannot be read, or holds something else.
+        SaveFileError: The file cannot be read, is damaged, or holds something else.
+        ConfigError: Its utility or fairness was not registered in this process.
         StoreError: The job exists already, or the store cannot be used.
     """
     name = schema.checked_name(job)
     meta, arrays = savefile.read(path)
-    selector, settings = _blank(path, meta)
     try:
+        selector, settings = _blank(path, meta)
         selector.take_state(State(0, meta, arrays))
+        blobs = _records_in(meta, arrays)
+    except (SaveFileError, ConfigError):
+        raise
     except (LookupError, TypeError, ValueError, OortError) as error:
         message = f"{path} is damaged: its parts do not fit together ({error})"
         raise DamagedFileError(message) from error
     database = connect(url, create=True)
     try:
-        _import(database, name, selector, settings, _records_in(meta, arrays))
+        _import(database, name, selector, settings, blobs)
     finally:
         database.close()
     return selector

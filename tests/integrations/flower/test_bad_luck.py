@@ -19,7 +19,8 @@ from oort.integrations.flower import OortClassicStrategy, OortStrategy, describi
 from oort.integrations.flower.roster import Description
 
 from . import test_classic as classic
-from .fleet import BrokenError, client_app, fleet, usual
+from .apps import BrokenError, Phone, client_app, phones, usual
+from .fleet import fleet
 from .test_message import Job, model
 
 # Clients that say nonsense
@@ -72,7 +73,7 @@ def test_a_client_that_says_nonsense_of_itself_costs_nobody_the_job(
 
 def test_nonsense_in_the_classic_api_costs_nobody_the_job_either() -> None:
     mod = describing_mod(lambda context: {"num_samples": -5})
-    with fleet(3, classic.phones(mods=[mod])) as running:
+    with fleet(3, phones(mods=[mod])) as running:
         job = classic.Job(classic.everyone())
         job.run(running)
     assert len(job.rounds[0].clients("completed")) == 3
@@ -126,7 +127,7 @@ def test_a_loss_beyond_reason_costs_the_client_its_report_and_nobody_else(loss: 
 def test_classic_clients_with_nan_or_without_a_loss_keep_the_round_going(
     metrics: dict[str, float],
 ) -> None:
-    class Odd(classic.Phone):
+    class Odd(Phone):
         def fit(self, parameters: Any, config: Any) -> Any:
             arrays, count, usual_metrics = super().fit(parameters, config)
             return arrays, count, metrics if self.partition == 1 else usual_metrics
@@ -151,7 +152,7 @@ def test_classic_clients_with_nan_or_without_a_loss_keep_the_round_going(
 
 
 def test_with_fewer_classic_clients_than_asked_for_the_round_goes_on() -> None:
-    with fleet(3, classic.phones()) as running:
+    with fleet(3, phones()) as running:
         job = classic.Job(config={"num_participants": 100})
         job.run(running)
     assert sorted(job.rounds[0].clients("completed")) == [0, 1, 2]
@@ -248,7 +249,7 @@ def test_the_same_seed_picks_the_same_clients_whatever_numbers_flower_gives_them
 def test_a_classic_strategy_runs_twice_too() -> None:
     job = classic.Job(classic.everyone(), config={"over_commit": 1.0})
     for _ in range(2):
-        with fleet(3, classic.phones()) as running:
+        with fleet(3, phones()) as running:
             job.run(running)
     assert [s.round_number for s in job.rounds] == [1, 2]
     assert job.selector.num_clients == 3
@@ -274,7 +275,7 @@ def test_a_classic_evaluation_that_would_wait_for_a_day_ends_with_an_error() -> 
     )
     job = classic.Job(inside, config={"node_wait_s": 0.5})
     with (
-        fleet(4, classic.phones()) as running,
+        fleet(4, phones()) as running,
         pytest.raises(oort.WaitTimeoutError, match="min_available_clients"),
     ):
         job.run(running)
@@ -282,7 +283,7 @@ def test_a_classic_evaluation_that_would_wait_for_a_day_ends_with_an_error() -> 
 
 def test_a_classic_evaluation_without_a_timeout_ends_where_a_client_is_silent() -> None:
     inside = ClassicFedAvg(fraction_evaluate=1.0, initial_parameters=classic.START)
-    with fleet(4, classic.phones(), dead={2}) as running:
+    with fleet(4, phones(), dead={2}) as running:
         job = classic.Job(inside, config={"identify": "node-id", "reply_timeout_s": 3.0})
         config = ServerConfig(num_rounds=1, round_timeout=None)
         history = start_grid(grid=running.grid, config=config, strategy=job.strategy)

@@ -13,16 +13,23 @@ pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="needs examples/")
 
 
 @pytest.mark.slow
-def test_the_example_trains_with_oort_and_random_selection_and_tests_by_category(
+def test_the_example_trains_with_both_selectors_tests_by_category_and_continues(
     tmp_path: Path,
 ) -> None:
-    config = "num-server-rounds=3 test-by-category=true"
-    out = flwr_run("flower", tmp_path, config, nodes=30)
+    first, again = tmp_path / "first", tmp_path / "again"
+    first.mkdir()
+    again.mkdir()
+    kept = f"state-folder='{tmp_path / 'state'}'"
+    config = f"num-server-rounds=3 test-by-category=true {kept}"
+    out = flwr_run("flower", first, config, nodes=30)
     table = dict(re.findall(r"^(oort|random)\s.*?([\d.]+)%\s*$", out, re.MULTILINE))
     assert set(table) == {"oort", "random"}, out[-6000:]
     assert all(float(accuracy) > 0 for accuracy in table.values())
     assert out.count("oort: round 3 ended by quorum") == 2
     assert re.search(r"oort: [1-9]\d* clients test", out)
+    out = flwr_run("flower", again, f"num-server-rounds=4 {kept}", nodes=30)
+    assert out.count("oort: round 4 ended by quorum") == 2, out[-6000:]
+    assert "oort: round 3 ended" not in out
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,16 @@ def test_a_lower_precision_is_close_and_is_torchs_no_longer_than_training(precis
     for name, value in expected.update.items():
         assert result.update[name].dtype == np.float32
         np.testing.assert_allclose(result.update[name], value, rtol=0.1, atol=0.05)
+
+
+def test_a_learner_sent_to_another_process_trains_the_same() -> None:
+    settings = {"convolutions": "products", "cohort": "in-turn", "proximal": 0.1}
+    learner = learner_of(make_convolutions, **settings)
+    params = learner.initial(4)
+    sent = pickle.loads(pickle.dumps(learner))  # noqa: S301
+    here, there = (each.train(params, POOL, chunk_of(*CLIENTS)) for each in (learner, sent))
+    for name, value in here.update.items():
+        np.testing.assert_array_equal(there.update[name], value)
 
 
 def test_torchs_own_random_state_is_left_alone() -> None:

@@ -132,8 +132,12 @@ class OortClassicStrategy(Strategy):
             if not isinstance(proxy, WatchedProxy) or self._take(proxy, result)
         ]
         kept = self._fastest(usable)
+        cohort = self.conductor.cohort
+        # Failures that others made up for are not the strategy's business: some give up on any.
+        made_up_for = cohort is not None and cohort.ended_by == "quorum"
+        real = [] if made_up_for else _real(failures)
         with self.conductor.closing():
-            answer = self.inner.aggregate_fit(server_round, kept, _real(failures))
+            answer = self.inner.aggregate_fit(server_round, kept, real)
         self.conductor.close_round(answer[0])
         return answer
 

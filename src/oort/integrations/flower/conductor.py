@@ -217,7 +217,7 @@ def _in_words(summary: RoundSummary) -> str:
     counts = {o: len(summary.clients(o)) for o in Outcome}
     return (
         f"round {summary.round_number} ended by {summary.ended_by} after "
-        f"{summary.elapsed_s:.1f} s: {counts[Outcome.COMPLETED]} completed, "
+        f"{summary.elapsed_s:.3g} s: {counts[Outcome.COMPLETED]} completed, "
         f"{counts[Outcome.FAILED]} failed, {counts[Outcome.UNUSED]} cut off "
-        f"(preferred duration {summary.selection.preferred_s:.1f} s)"
+        f"(preferred duration {summary.selection.preferred_s:.3g} s)"
     )

@@ -23,33 +23,34 @@ class ProductConv2d(nn.Conv2d):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """What ``nn.Conv2d`` gives for a batch of images."""
-        height, width = (
-            (size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
-            for size, pad, dilation, kernel, stride in zip(
-                x.shape[-2:],
-                self.padding,
-                self.dilation,
-                self.kernel_size,
-                self.stride,
-                strict=True,
-            )
-        )
-        pointwise = self.kernel_size == self.stride == (1, 1) and self.padding == (0, 0)
-        patches = (
-            x.flatten(2)
-            if pointwise
-            else nn.functional.unfold(
-                x, self.kernel_size, self.dilation, self.padding, self.stride
-            )
-        )
-        out = torch.einsum("ok,bkp->bop", self.weight.flatten(1), patches)
+        patches, height, width = self._patches(x)
+        weights = self.weight.flatten(1)
+        if weights.numel() < patches.shape[1] * patches.shape[2]:
+            # One product per image: repeating small weights moves less than turning large patches.
+            out = weights @ patches
+        else:
+            out = torch.einsum("ok,bkp->bop", weights, patches)
         out = out.unflatten(2, (height, width))
         return out if self.bias is None else out + self.bias[:, None, None]
+
+    def _patches(self, x: torch.Tensor) -> tuple[torch.Tensor, int, int]:
+        """What each place of the output is a product with, (batch, values, places), and its shape.
+
+        Views and one copy: ``nn.functional.unfold`` starts a kernel for every image on CUDA.
+        """
+        (rows, columns), (down, right) = self.kernel_size, self.stride
+        above, left = self.padding
+        if (rows, columns, down, right, above, left) != (1, 1, 1, 1, 0, 0):
+            x = nn.functional.pad(x, (left, left, above, above))
+            x = x.unfold(2, rows, down).unfold(3, columns, right)
+            x = x.permute(0, 1, 4, 5, 2, 3).flatten(1, 3)
+        height, width = x.shape[-2:]
+        return x.flatten(2), height, width
 
 
 def as_products(module: nn.Module) -> None:
     """Make every convolution of a module that can be one a matrix product, in place."""
     for part in module.modules():
-        plain = type(part) is nn.Conv2d and part.groups == 1
+        plain = type(part) is nn.Conv2d and part.groups == 1 and part.dilation == (1, 1)
         if plain and part.padding_mode == "zeros" and not isinstance(part.padding, str):
             part.__class__ = ProductConv2d  # the same parameters, another forward pass

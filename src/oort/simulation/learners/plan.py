@@ -10,7 +10,7 @@ import numpy as np
 
 from oort.simulation.data.base import Cohort
 from oort.simulation.learners.base import Chunk
-from oort.simulation.streams import client_generator
+from oort.simulation.streams import ClientGenerators
 from oort.types import Floats, Integers, Rows
 
 
@@ -20,8 +20,10 @@ def passes(size: int, samples: int, rng: np.random.Generator) -> Rows:
     >>> sorted(passes(3, 6, np.random.default_rng(0))[:3].tolist())
     [0, 1, 2]
     """
+    if samples <= size:
+        return rng.permutation(size)[:samples]
     count = -(-samples // size)
-    return np.concatenate([rng.permutation(size) for _ in range(count)])[:samples].astype(np.int64)
+    return np.concatenate([rng.permutation(size) for _ in range(count)])[:samples]
 
 
 def chunk_for(
@@ -54,10 +56,11 @@ def chunk_for(
     members = members[np.argsort(-steps, kind="stable")]
     rows = np.full((len(members), int(steps.max()) * batch_size), -1, np.int64)
     labels = rows.copy()
-    for line, member in enumerate(members.tolist()):
-        rng = client_generator(seed, round_number, int(clients[member]), "batches")
-        begin, end = int(cohort.start[member]), int(cohort.start[member + 1])
-        places = begin + passes(end - begin, int(samples[member]), rng)
+    generators = ClientGenerators(seed, round_number, "batches")
+    begins, ends = cohort.start[members].tolist(), cohort.start[members + 1].tolist()
+    wanted, numbers = samples[members].tolist(), clients[members].tolist()
+    for line, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        places = begin + passes(end - begin, wanted[line], generators(numbers[line]))
         rows[line, : len(places)] = cohort.index[places]
         labels[line, : len(places)] = cohort.labels[places]
     shape = (len(members), -1, batch_size)
