@@ -117,6 +117,7 @@ def _begun(options: argparse.Namespace) -> dict[str, Any]:
     file = options.out / "milp.json"
     if options.resume and file.exists():
         old = json.loads(file.read_text())
+        results["earlier_environment"] = old["environment"]
         if all(old.get(key) == results[key] for key in ("transfer_mb", "seed")):
             same = {m for m in ("paper", "milp") if old[f"{m}_limit_s"] == results[f"{m}_limit_s"]}
             for name in WORKLOADS:

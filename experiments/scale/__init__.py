@@ -127,6 +127,7 @@ def _begun(options: argparse.Namespace) -> dict[str, Any]:
     file = options.out / "scale.json"
     if options.resume and file.exists():
         old = json.loads(file.read_text())
+        results["earlier_environment"] = old["environment"]
         same = ("seed", "paper_limit_s", "milp_limit_s", "devices")
         if all(old.get(key) == results[key] for key in same):
             results["populations"] |= old["populations"]
