@@ -158,8 +158,9 @@ def _serve(
 ) -> None:
     """A worker's life: load, say so, then answer until it is ended."""
     try:
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[core % len(cores)]})
+        if hasattr(os, "sched_setaffinity"):  # not on every system
+            cores = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, {cores[core % len(cores)]})
         shared = prepare(group, settings)
         connection.send(("ready", None))
         while True:

@@ -48,6 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="keep what the results file has, measure the rest"
     )
     parser.add_argument(
+        "--again",
+        nargs="+",
+        default=[],
+        choices=("oort", "paper", "milp"),
+        help="with --resume: measure these methods anew",
+    )
+    parser.add_argument(
         "--quick", action="store_true", help="20 queries, 2 MILPs of 10 seconds, for a first look"
     )
     parser.add_argument(
@@ -110,13 +117,14 @@ def _begun(options: argparse.Namespace) -> dict[str, Any]:
     file = options.out / "milp.json"
     if options.resume and file.exists():
         old = json.loads(file.read_text())
+        results["earlier_environment"] = old["environment"]
         if all(old.get(key) == results[key] for key in ("transfer_mb", "seed")):
             same = {m for m in ("paper", "milp") if old[f"{m}_limit_s"] == results[f"{m}_limit_s"]}
             for name in WORKLOADS:
                 results["workloads"][name]["answers"] = [
                     row
                     for row in old["workloads"][name]["answers"]
-                    if row["method"] in same | {"oort"}
+                    if row["method"] in (same | {"oort"}) - set(options.again)
                 ]
     return results
 

@@ -99,7 +99,7 @@ def as_markdown(results: dict[str, Any]) -> str:
         "",
         f"{e['processor']}, {e['cores']} cores, {e['memory_gib']} GiB; Python {e['python']}, "
         f"SciPy {e['scipy']}, kernels: {e['kernels']}; {results['workers']} measurements at a "
-        f"time, one core each ({max(1, results['workers'] // 3)} for ours).",
+        f"time, one core each ({max(1, results['workers'] // 3)} for ours)." + elsewhere(results),
         "",
         f"Per workload {results['queries']} requests for 4,000 to 200,000 representative samples "
         f"from at most 100 to 5,000 participants; {results['milp_queries']} of them also by the "
@@ -115,6 +115,14 @@ def as_markdown(results: dict[str, Any]) -> str:
     for name, content in results["workloads"].items():
         lines += ["", *_sentences(name, content["summary"], results)]
     return "\n".join(lines) + "\n"
+
+
+def elsewhere(results: dict[str, Any]) -> str:
+    """A sentence for results that were begun on another machine."""
+    before = results.get("earlier_environment", results["environment"])["processor"]
+    if before == results["environment"]["processor"]:
+        return ""
+    return f" What was not measured anew is from another machine ({before})."
 
 
 def _line(workload: str, method: str, m: dict[str, Any]) -> str:
@@ -166,7 +174,8 @@ def _ratio(title: str, against: dict[str, Any], target: int) -> str:
     parts = []
     if against["queries"]:
         parts.append(
-            f"{against['ratio_of_mean_end_to_end']:.1f}× over the {against['queries']} requests "
+            f"{against['ratio_of_mean_end_to_end']:.1f}× over the {against['queries']} request"
+            f"{'s' if against['queries'] > 1 else ''} "
             f"that both answered ({against['median_of_ratios']:.1f}× in the median; tests alone "
             f"{against['ratio_of_mean_duration']:.1f}×; ours was the slower test in "
             f"{against['ours_slower_in_duration']})"

@@ -56,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="keep what the results file has, measure the rest"
     )
     parser.add_argument(
+        "--again",
+        nargs="+",
+        default=[],
+        choices=("oort", "paper", "milp"),
+        help="with --resume: measure these methods anew",
+    )
+    parser.add_argument(
         "--quick", action="store_true", help="the smallest population, MILPs of 5 seconds"
     )
     parser.add_argument(
@@ -120,9 +127,14 @@ def _begun(options: argparse.Namespace) -> dict[str, Any]:
     file = options.out / "scale.json"
     if options.resume and file.exists():
         old = json.loads(file.read_text())
+        results["earlier_environment"] = old["environment"]
         same = ("seed", "paper_limit_s", "milp_limit_s", "devices")
         if all(old.get(key) == results[key] for key in same):
             results["populations"] |= old["populations"]
+        for population in results["populations"].values():
+            population["cases"] = [
+                case for case in population["cases"] if case["method"] not in options.again
+            ]
     return results
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.milp.verdict import elsewhere
+
 _KINDS = {"none": "none", "half": "half of the participants", "tenth": "a tenth of them"}
 _OTHERS = {"paper": "paper's greedy + MILP", "milp": "straw-man MILP"}
 
@@ -18,7 +20,7 @@ def as_markdown(results: dict[str, Any]) -> str:
         "",
         f"{e['processor']}, {e['cores']} cores, {e['memory_gib']} GiB; Python {e['python']}, "
         f"SciPy {e['scipy']}, kernels: {e['kernels']}; {results['workers']} measurements at a "
-        f"time, one core each ({max(1, results['workers'] // 3)} for ours).",
+        f"time, one core each ({max(1, results['workers'] // 3)} for ours)." + elsewhere(results),
         "",
         "One per cent of the data of 1, 10, 100, … and of all categories, generated clients, "
         f"devices: {results['devices']}. *Solver* is the plan call alone, seconds: mean, and the "

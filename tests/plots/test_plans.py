@@ -47,3 +47,11 @@ def test_times_are_drawn_over_the_number_of_categories(tmp_path: Path) -> None:
     ]
     draw_scale(cases, tmp_path / "scale.png")
     assert (tmp_path / "scale.png").read_bytes().startswith(PNG)
+
+
+def test_ids_of_any_look_can_be_drawn(tmp_path: Path) -> None:
+    tester = oort.create_testing_selector()
+    for name in ("$a_{", "x" * 300, "a\nb", "[red]", "7"):
+        tester.update_client_info(name, {"samples": {"cat": 10}, "samples_per_s": 5.0})
+    draw_plan(tester.select_by_category({"cat": 50}), tmp_path / "plan.png")
+    assert (tmp_path / "plan.png").stat().st_size > 0

@@ -20,6 +20,7 @@ _BUDGETS = {
     "tenth": "a tenth of the participants",
 }
 _BARS = 400
+_NAMED = 24  # participants up to which each is named
 
 
 def draw_plan(plan: TestPlan, path: str | PathLike[str]) -> None:
@@ -38,18 +39,24 @@ def draw_plan(plan: TestPlan, path: str | PathLike[str]) -> None:
     axes.bar(place, total - transfer, width=1.0, bottom=transfer, color=_WORK, label="testing")
     axes.bar(0, total[0], width=1.0, fill=False, edgecolor=_LAST, linewidth=1.5)
     axes.annotate(
-        f"bottleneck: {plan.bottleneck}",
+        f"bottleneck: {_short(plan.bottleneck)}",
         (0, total[0]),
         xytext=(14, 10),
         textcoords="offset points",
         color=_LAST,
         arrowprops={"arrowstyle": "-", "color": _LAST},
+        parse_math=False,
     )
     if plan.lower_bound_s > 0.0:
         said = "optimum" if plan.optimal else f"no plan is faster ({plan.gap:.2%} below)"
         axes.axhline(plan.lower_bound_s, color="black", linestyle="--", linewidth=0.8, label=said)
     axes.set_xlim(-0.5 - 0.01 * len(order), len(order) - 0.5)
     axes.set_ylim(0, 1.3 * plan.duration_s)
+    if len(order) <= _NAMED:
+        names = [_short(plan.participants[n]) for n in order.tolist()]
+        axes.set_xticks(place, names, rotation=45, ha="right", parse_math=False)
+    else:
+        axes.set_xticks([])
     shown = "" if len(order) == len(plan) else f" ({len(order)} of {len(plan):,} shown)"
     axes.set_xlabel(f"participants, slowest first{shown}")
     axes.set_ylabel("seconds")
@@ -59,6 +66,12 @@ def draw_plan(plan: TestPlan, path: str | PathLike[str]) -> None:
     )
     axes.legend(loc="upper right", frameon=False, ncols=3)
     figure.savefig(path, dpi=150)
+
+
+def _short(client: object) -> str:
+    """An id as it fits into a picture."""
+    text = str(client)
+    return text if len(text) <= 24 else f"{text[:23]}…"
 
 
 def draw_comparison(

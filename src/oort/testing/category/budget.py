@@ -25,7 +25,7 @@ from oort.testing.category.cover import greedy_cover, most_samples_first
 from oort.testing.category.prices import Priced, whole_prices
 from oort.testing.category.problem import Int64s, Problem
 from oort.testing.category.relax import Relaxed, relaxed_cover, whole_cover
-from oort.types import Integers, Mask, Rows
+from oort.types import Floats, Integers, Mask, Rows
 
 _LOG = logging.getLogger(__name__)
 _NOBODY: Rows = np.zeros(0, np.int64)
@@ -35,7 +35,8 @@ _LARGE = 400_000  # entries from which greedy sets are worth more tries
 _ROUNDS = 12  # times that it may ask for clients which it did not see
 _CUTS = 8  # rows added at one deadline
 _TIDY = 60_000  # entries of all programmes that look for few clients who can do the optimum
-_DIVES = 6  # programmes in which shares are made whole
+_SWIFT = (0.25, 6)  # portion of the shares made whole at once, and programmes for it
+_GENTLE = (0.1, 24)  # where much is at stake
 _DEADLINES = 24  # deadlines tried by the linear programme
 _TRIES = 6  # and before any set is known
 _STEP = 0.95  # how far above the lower bound, in tolerances
@@ -453,9 +454,13 @@ def _one_client(priced: Priced, relaxed: Relaxed) -> int:
 
 
 def _dived(search: Search, room: Int64s, columns: Rows, relaxed: Relaxed) -> bool:
-    """Make shares whole, a few at a time, and let the programme find the rest again."""
+    """Make shares whole, a few at a time, and let the programme find the rest again.
+
+    Fewer at a time, and so more often, where the best set so far may be far from the optimum.
+    """
     taken = search.required
-    for _ in range(_DIVES):
+    portion, dives = _GENTLE if _WIDE < search.gap < math.inf else _SWIFT
+    for _ in range(dives):
         shares = relaxed.shares
         support = columns[shares > 1e-9]
         fits = len(support) <= search.budget
@@ -468,15 +473,26 @@ def _dived(search: Search, room: Int64s, columns: Rows, relaxed: Relaxed) -> boo
         if fits:
             search.cuts.append(violated)
         else:
-            open_ = np.flatnonzero((shares > 1e-9) & (shares < 1.0 - 1e-6))
-            order = np.argsort(-shares[open_], kind="stable")
-            nearest = open_[order[: max(1, len(open_) // 4)]]
+            nearest = _nearest_whole(shares, search.budget - relaxed.total, portion)
             taken = np.union1d(columns[shares >= 1.0 - 1e-6], columns[nearest])
         deeper = _relaxed(search, room, columns, taken) if worth_while(search) else None
         if deeper is None or deeper.total > search.budget + 1e-6:
             return False
         relaxed = deeper
     return False
+
+
+def _nearest_whole(shares: Floats, spare: float, portion: float) -> Rows:
+    """Places of the largest open shares: a portion of them, or of what the budget has to spare.
+
+    >>> _nearest_whole(np.array([1.0, 0.9, 0.8, 0.1, 0.0]), spare=1.3, portion=0.25)
+    array([1, 2])
+    """
+    open_ = np.flatnonzero((shares > 1e-9) & (shares < 1.0 - 1e-6))
+    open_ = open_[np.argsort(-shares[open_], kind="stable")]
+    missing = np.cumsum(1.0 - shares[open_])
+    affordable = int(np.searchsorted(missing, 0.25 * spare, side="right"))
+    return open_[: max(1, int(portion * len(open_)), affordable)]
 
 
 def _filled(search: Search, room: Int64s, columns: Rows, rows: Rows) -> tuple[Rows, Mask]:

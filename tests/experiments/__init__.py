@@ -1,0 +1,1 @@
+"""The experiments: how they measure."""
