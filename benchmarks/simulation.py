@@ -268,7 +268,7 @@ def shown(report: dict[str, Any]) -> str:
         "pfl": f"pfl-research {versions['pfl']}, torch",
     }
     lines = [
-        "| engine | rounds per second (each run) | NumPy model is faster | torch module is faster |",
+        "| engine | rounds per second (each run) | ours in NumPy is faster | in torch |",
         "|---|---|---|---|",
     ]
     for name, label in names.items():

@@ -48,7 +48,7 @@ class ModuleLearner:
         device: "cpu", "cuda", or "auto" for CUDA where there is one.
         cohort: "at-once", "in-turn" (client by client), or "auto" for at once where the module
             can be vectorised.
-        convolutions: "grouped", "products", or "auto" for the faster one on the device.
+        convolutions: "grouped", "products", or "auto": on CUDA those of single pixels as products.
         precision: "float32", "tf32" or "bfloat16"; parameters and losses stay in 32 bits.
     """
 
@@ -224,10 +224,11 @@ class ModuleLearner:
         with self._own_randomness(seed):
             module = self._make()
         self._torch.func.replace_all_batch_norm_modules_(module)
-        if self._convolutions == "products":
+        on_cuda = self._convolutions == "auto" and self._device.type == "cuda"
+        if on_cuda or self._convolutions == "products":
             from oort.simulation.learners.convolutions import as_products
 
-            as_products(module)
+            as_products(module, pointwise_only=on_cuda)
         return module
 
     @contextmanager
