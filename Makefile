@@ -4,16 +4,19 @@ VENV   := .venv
 OLDEST := .venv-oldest
 PYSYFT := .venv-pysyft
 ENGINES := .venv-engines
+FLOWER := .venv-flower
+FLOWER_VERSIONS ?= 1.23.0 1.32.1 1.40.0
 BIN    := $(VENV)/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 WORKERS ?= 2
 KILLS  ?= 5000
 
 # Modules that cannot be imported without an extra, which the oldest environment has none of.
-NEEDS_EXTRAS := cli plots integrations kernels/compiled.py
+NEEDS_EXTRAS := cli plots integrations kernels/compiled.py kernels/compiled_draws.py kernels/compiling.py \
+    clients/compiled.py training/compiled.py testing/category/compiled.py simulation/learners/convolutions.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-pysyft check format docs bench bench-sim bench-store postgres soak clean
+.PHONY: help demo test test-oldest test-pysyft test-flower check format docs bench bench-sim bench-store postgres soak clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,11 +36,19 @@ test-oldest: $(OLDEST)/.test
 postgres:
 	@sh tools/postgres.sh
 
-soak: $(VENV)/.test postgres  ## kill a durable selector thousands of times and look at what is left
-	OORT_KILLS=$(KILLS) OORT_KILL_SEED=$$(date +%s) $(BIN)/python -m pytest -n $(WORKERS) --dist=load tests/store/test_killing.py
+soak: $(VENV)/.test postgres  ## kill durable selectors thousands of times and look at what is left
+	$(BIN)/python -m tests.store.soak --kills $(KILLS) --workers $(WORKERS)
 
 test-pysyft: $(PYSYFT)/.test  ## the PySyft adapter, which needs another version of Flower than the rest
 	$(PYSYFT)/bin/python -m pytest -n $(WORKERS) tests/integrations/pysyft tests/integrations/flower/test_rounds.py
+
+test-flower: $(FLOWER)/.test  ## the Flower adapter in the simulation engine of other versions: FLOWER_VERSIONS="1.30.0 ..."
+	for version in $(FLOWER_VERSIONS); do \
+	    PIP_DISABLE_PIP_VERSION_CHECK=1 $(FLOWER)/bin/python -m pip install --quiet "flwr[simulation]==$$version" || exit 1; \
+	    echo "== flwr $$version"; \
+	    $(FLOWER)/bin/python -m pytest -n $(WORKERS) -W ignore tests/integrations/flower/test_rounds.py \
+	        tests/integrations/flower/test_client.py tests/integrations/flower/test_simulation.py || exit 1; \
+	done
 
 check: $(VENV)/.check  ## lint, types, layers, dependencies
 	$(BIN)/ruff format --check .
@@ -64,7 +75,7 @@ bench-sim: $(ENGINES)/.bench-sim  ## the simulator beside Flower's and pfl-resea
 	$(ENGINES)/bin/python -m benchmarks.simulation
 
 clean:  ## forget everything that was built
-	rm -rf $(VENV) $(OLDEST) $(PYSYFT) $(ENGINES) build dist docs/_build docs/_generated oort-demo runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(PYSYFT) $(ENGINES) $(FLOWER) build dist docs/_build docs/_generated oort-demo runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -102,6 +113,13 @@ $(OLDEST)/.test: pyproject.toml
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(OLDEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(OLDEST)/bin/python -m pip install --quiet \
 	    numpy==1.25.0 scipy==1.9.3 pytest pytest-xdist hypothesis sybil -e .
+	@touch $@
+
+$(FLOWER)/.test: pyproject.toml
+	$(PYTHON) -m venv $(FLOWER)
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(FLOWER)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(FLOWER)/bin/python -m pip install --quiet \
+	    pytest pytest-xdist hypothesis sybil -e '.[flower]'
 	@touch $@
 
 $(PYSYFT)/.test: pyproject.toml

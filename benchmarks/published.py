@@ -4,7 +4,8 @@
 
 PATH is a checkout of the published code (it is not part of this repository); its training
 selector is read from ``oort/oort.py``. Both get the same clients, utilities, durations and
-eligible set, and both report and select in turn. The result is the ratio of the medians.
+eligible set, and both select and report in turn, for as many rounds. The result is the ratio of
+the medians.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from benchmarks import machine
 from benchmarks.population import draw
 
 _RESULTS = Path(__file__).parent / "results"
+_REPEATS = 5
 _SETTINGS = {
     "exploration_factor": 0.9,
     "exploration_decay": 0.98,
@@ -51,55 +53,88 @@ def published_selector(checkout: Path) -> Any:
 
 
 def compare(checkout: Path, clients: int, rounds: int, wanted: int = 100) -> dict[str, Any]:
-    """Time both on the same job: half of the clients have reported, 90 % are eligible."""
-    generator = np.random.default_rng(clients)
-    utility, duration_s = draw(clients, generator), draw(clients, generator)
-    eligible = generator.random(clients) < 0.9
-    known = np.flatnonzero(generator.random(clients) < 0.5)
+    """Time both on the same job, round by round; ours several times over, from the beginning.
 
-    theirs = published_selector(checkout)
-    for client in range(clients):
-        theirs.register_client(client, {"reward": 10, "duration": float(duration_s[client])})
-    theirs.training_round = 1
-    for client in known.tolist():
-        report = {"reward": float(utility[client]), "duration": float(duration_s[client])}
-        theirs.update_client_util(client, {**report, "time_stamp": 1, "status": True})
-
-    ours = oort.create_training_selector({"seed": 1})
-    ours.register_clients(np.arange(clients), expected_duration_s=duration_s)
-    ours.select(1)
-    ours.update_clients(
-        oort.RowNumbers(known), utility=utility[known], duration_s=duration_s[known]
-    )
-    feasible = set(np.flatnonzero(eligible).tolist())
-    times = {
-        "published": [_round_of_theirs(theirs, feasible, wanted, r) for r in range(2, 2 + rounds)],
-        "ours": [_round_of_ours(ours, eligible, wanted) for _ in range(20 * rounds + 3)][3:],
-    }
+    Half of the clients have reported and 90 % are eligible; whoever is picked reports what it is
+    worth and how long it takes.
+    """
+    world = World(clients)
+    theirs = _published_job(checkout, world)
+    ours = [_our_job(world) for _ in range(_REPEATS + 1)][1:]  # the first one compiles
+    times = {"published": _timed_theirs(theirs, world, rounds, wanted), "ours": []}
+    for selector in ours:
+        times["ours"] += _timed_ours(selector, world, rounds, wanted)
     medians = {name: float(np.median(values)) for name, values in times.items()}
     return {
         "clients": clients,
+        "rounds": rounds,
+        "wanted": wanted,
         "select_s": medians,
+        "select_s_quartiles": {
+            name: np.percentile(values, [25, 75]).tolist() for name, values in times.items()
+        },
         "ratio": round(medians["published"] / medians["ours"]),
     }
 
 
-def _round_of_theirs(selector: Any, feasible: set[int], wanted: int, number: int) -> float:
-    start = time.perf_counter()
-    picked = selector.select_participant(wanted, feasible)
-    elapsed = time.perf_counter() - start
-    for client in picked:
-        report = {"reward": 15.0, "duration": 20.0, "time_stamp": number, "status": True}
-        selector.update_client_util(int(client), report)
-    return elapsed
+class World:
+    """The clients of the job: what their data is worth, how long they take, who is eligible."""
+
+    def __init__(self, clients: int) -> None:
+        generator = np.random.default_rng(clients)
+        self.utility, self.duration_s = draw(clients, generator), draw(clients, generator)
+        self.eligible = generator.random(clients) < 0.9
+        self.known = np.flatnonzero(generator.random(clients) < 0.5)
 
 
-def _round_of_ours(selector: Any, eligible: Any, wanted: int) -> float:
-    start = time.perf_counter()
-    selection = selector.select(wanted, among=eligible)
-    elapsed = time.perf_counter() - start
-    selector.update_clients(selection.participants, utility=15.0, duration_s=20.0)
-    return elapsed
+def _published_job(checkout: Path, world: World) -> Any:
+    theirs = published_selector(checkout)
+    for client, duration_s in enumerate(world.duration_s.tolist()):
+        theirs.register_client(client, {"reward": 10, "duration": duration_s})
+    theirs.training_round = 1
+    for client in world.known.tolist():
+        theirs.update_client_util(client, _report(world, client, 1))
+    return theirs
+
+
+def _report(world: World, client: int, number: int) -> dict[str, Any]:
+    worth, duration_s = float(world.utility[client]), float(world.duration_s[client])
+    return {"reward": worth, "duration": duration_s, "time_stamp": number, "status": True}
+
+
+def _our_job(world: World) -> Any:
+    ours = oort.create_training_selector({"seed": 1})
+    ours.register_clients(np.arange(world.utility.size), expected_duration_s=world.duration_s)
+    ours.select(1)
+    known = world.known
+    ours.update_clients(
+        oort.RowNumbers(known), utility=world.utility[known], duration_s=world.duration_s[known]
+    )
+    ours.preview(100, among=world.eligible)
+    return ours
+
+
+def _timed_theirs(selector: Any, world: World, rounds: int, wanted: int) -> list[float]:
+    feasible, times = set(np.flatnonzero(world.eligible).tolist()), []
+    for number in range(2, 2 + rounds):
+        start = time.perf_counter()
+        picked = selector.select_participant(wanted, feasible)
+        times.append(time.perf_counter() - start)
+        for client in picked:
+            selector.update_client_util(int(client), _report(world, int(client), number))
+    return times
+
+
+def _timed_ours(selector: Any, world: World, rounds: int, wanted: int) -> list[float]:
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        selection = selector.select(wanted, among=world.eligible)
+        times.append(time.perf_counter() - start)
+        picked = np.array(selection.participants)
+        worth, duration_s = world.utility[picked], world.duration_s[picked]
+        selector.update_clients(selection.participants, utility=worth, duration_s=duration_s)
+    return times
 
 
 def main() -> None:
@@ -110,7 +145,7 @@ def main() -> None:
     options = parser.parse_args()
     results: dict[str, Any] = {"machine": machine.describe(), "select": []}
     for clients in options.clients:
-        result = compare(options.oort, clients, rounds=5 if clients > 10**6 else 15)
+        result = compare(options.oort, clients, rounds=6 if clients > 10**6 else 10)
         results["select"].append(result)
         print(
             f"{clients:>12,} clients: published {result['select_s']['published'] * 1e3:10.2f} ms, "

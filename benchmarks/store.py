@@ -1,9 +1,11 @@
 """What durability costs: a commit, recovery, a snapshot under way, bytes on disk.
 
     python -m benchmarks.store [--clients N] [--rounds N] [--folder FOLDER] [--out FOLDER]
+                               [--postgres URL]
 
 Works on SQLite in ``--folder``, which should be on the disk that you would use: syncing is most of
-what is measured. Writes ``store.json``, and ``store.md``, the table in the documentation.
+what is measured. What is compared is measured in turns, in the same run, on the same file system.
+Writes ``store.json`` as it goes, and ``store.md``, the table in the documentation.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,6 @@ from benchmarks import machine
 from benchmarks.population import draw
 from oort.store import keeper
 from oort.store.database import connect
-from oort.store.journal import Journal
 from oort.store.payloads import encode
 
 CLIENTS = 1_660_820
@@ -55,44 +57,79 @@ def report(selector: Any, picks: Any, generator: np.random.Generator) -> None:
     )
 
 
-def commits(folder: Path, repeats: int = 300) -> dict[str, Any]:
-    """1,300 reports at a time: the commit, the call around it, a sync of as many bytes alone."""
-    generator = np.random.default_rng(1)
-    inside: list[float] = []
-    sizes: list[int] = []
-    plain = Journal.commit
+class Committing:
+    """A selector of its own store, whose commits are timed one by one."""
 
-    def timed(journal: Journal, changes: Any, along: Any = None) -> None:
+    def __init__(self, url: str, *, is_synced: bool = True) -> None:
+        self.generator = np.random.default_rng(1)
+        self.selector = oort.open_selector(url, store=NEVER)
+        durations = draw(FEW, self.generator)
+        self.selector.register_clients(np.arange(FEW), expected_duration_s=durations)
+        if not is_synced:
+            self.selector._database.query("PRAGMA synchronous = OFF")
+        self.journal = self.selector._journal
+        self._commit = self.journal.commit
+        self.journal.commit = self._timed  # type: ignore[method-assign]
+        self.inside: list[float] = []
+        self.calls: list[float] = []
+        self.commits: list[float] = []
+        self.payload_bytes = 0
+
+    def _timed(self, changes: Any, along: Any = None) -> None:
         start = time.perf_counter()
-        plain(journal, changes, along)
-        inside.append(time.perf_counter() - start)
-        sizes.append(sum(len(encode(change)[1]) for change in changes))
+        self._commit(changes, along)
+        self.inside.append(time.perf_counter() - start)
+        self.payload_bytes = sum(len(encode(change)[1]) for change in changes)
 
-    calls, syncs = [], []
-    with oort.open_selector(f"sqlite:///{folder}/commit.db", store=NEVER) as selector:
-        selector.register_clients(np.arange(FEW), expected_duration_s=draw(FEW, generator))
-        Journal.commit = timed  # type: ignore[method-assign, assignment]
-        try:
-            for _ in range(repeats):
-                picks = selector.select(REPORTS).participants
-                inside.clear()
-                sizes.clear()
-                start = time.perf_counter()
-                report(selector, picks, generator)
-                calls.append((time.perf_counter() - start, inside[0]))
-                syncs.append(sync_alone(folder / "plain", sizes[0]))
-        finally:
-            Journal.commit = plain  # type: ignore[method-assign]
-    beyond = [commit - sync for (_, commit), sync in zip(calls, syncs, strict=True)]
+    def once(self) -> None:
+        """A round: select, and report what was selected, which is the commit that counts."""
+        picks = self.selector.select(REPORTS).participants
+        start = time.perf_counter()
+        report(self.selector, picks, self.generator)
+        self.calls.append(time.perf_counter() - start)
+        self.commits.append(self.inside[-1])
+
+
+def commits(folder: Path, repeats: int, server: str | None) -> dict[str, Any]:
+    """1,300 reports at a time, in turns, on one file system, in an order that is drawn anew.
+
+    The commit; the same commit told not to sync, which is all the work besides; and what a sync
+    costs alone: as many bytes as the payload has appended to a plain file, or written over it.
+    """
+    kept = {
+        "commit": Committing(f"sqlite:///{folder}/commit.db"),
+        "commit_unsynced": Committing(f"sqlite:///{folder}/unsynced.db", is_synced=False),
+    }
+    if server is not None:
+        kept["commit_postgresql"] = Committing(server)
+    syncs: dict[str, list[float]] = {"sync_appending": [], "sync_in_place": []}
+    turns: list[Callable[[], None]] = [
+        *(each.once for each in kept.values()),
+        lambda: syncs["sync_appending"].append(sync_alone(folder / "a", size, append=True)),
+        lambda: syncs["sync_in_place"].append(sync_alone(folder / "b", size, append=False)),
+    ]
+    order = np.random.default_rng(5)
+    size = 16_000
+    for number in range(repeats):
+        for place in order.permutation(len(turns)):
+            turns[place]()
+        size = kept["commit"].payload_bytes
+        if number % 50 == 49:
+            say(f"commits: {number + 1} of {repeats}")
+    for each in kept.values():
+        each.selector.close()
+    synced, works = kept["commit"].commits, kept["commit_unsynced"].commits
+    beyond = np.array(synced) - np.array(syncs["sync_appending"])
     return {
         "clients": FEW,
         "reports": REPORTS,
-        "payload_bytes": sizes[0],
+        "payload_bytes": size,
         "repeats": repeats,
-        "sync_alone": spread(syncs),
-        "commit": spread([commit for _, commit in calls]),
-        "commit_beyond_sync_median_ms": round(float(np.median(beyond)) * 1e3, 3),
-        "whole_call": spread([call for call, _ in calls]),
+        **{name: spread(seconds) for name, seconds in syncs.items()},
+        **{name: spread(each.commits) for name, each in kept.items()},
+        "beyond_sync_median_ms": round(float(np.median(beyond)) * 1e3, 3),
+        "work_median_ms": round(float(np.median(works)) * 1e3, 3),
+        "whole_call": spread(kept["commit"].calls),
         "in_memory_call": spread(in_memory(repeats)),
     }
 
@@ -111,10 +148,10 @@ def in_memory(repeats: int) -> list[float]:
     return seconds
 
 
-def sync_alone(path: Path, size: int) -> float:
-    """Seconds to append so many bytes to a file that exists, and to sync it."""
+def sync_alone(path: Path, size: int, *, append: bool) -> float:
+    """Seconds to write so many bytes to the end or over the beginning of a file, and to sync."""
     data = os.urandom(size)
-    with path.open("ab", buffering=0) as file:
+    with path.open("ab" if append or not path.exists() else "rb+", buffering=0) as file:
         start = time.perf_counter()
         file.write(data)
         os.fdatasync(file.fileno())
@@ -235,8 +272,18 @@ def table(results: dict[str, Any]) -> str:
     rows = [
         (
             "commit of 1,300 reports, median",
-            f"{commit['commit']['median_ms']:.1f} ms; writing and syncing as many bytes to a "
-            f"plain file: {commit['sync_alone']['median_ms']:.1f} ms",
+            f"{commit['commit']['median_ms']:.2f} ms, of which {commit['work_median_ms']:.2f} ms "
+            "is work and the rest the sync",
+        ),
+        (
+            "as many bytes written to a plain file and synced, median",
+            f"{commit['sync_appending']['median_ms']:.2f} ms appending, "
+            f"{commit['sync_in_place']['median_ms']:.2f} ms in place",
+        ),
+        *(
+            [("the same commit in PostgreSQL, median", f"{server['median_ms']:.2f} ms")]
+            if (server := commit.get("commit_postgresql"))
+            else []
         ),
         *(
             (
@@ -247,11 +294,14 @@ def table(results: dict[str, Any]) -> str:
         ),
         (
             f"longest delay of a selection by a snapshot of {results['clients']:,} clients",
-            f"{stalls['longest_stall_ms']:.0f} ms",
+            f"{stalls['longest_stall_ms']:.0f} ms; the longest selection took "
+            f"{stalls['select_during']['max_ms']:.0f} ms during snapshots, "
+            f"{stalls['select_without']['max_ms']:.0f} ms without",
         ),
         (
             "snapshot, ids of 15 characters included",
-            f"{results['snapshot']['snapshot_bytes_per_client']} bytes per client",
+            f"{results['snapshot']['snapshot_bytes_per_client']} bytes per client; the file, "
+            f"spare room included, {results['snapshot']['file_bytes_per_client']}",
         ),
         (
             "journal",
@@ -270,32 +320,45 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"SQLite on {machine_line}.", ""])
 
 
+def say(*words: object) -> None:
+    """How far it is, at once."""
+    print(*words, flush=True)
+
+
 def main() -> None:
-    """Measure everything and write it down."""
+    """Measure everything, and write each result down as soon as it is there."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--rounds", type=int, default=500)
-    parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--repeats", type=int, default=300, help="commits to time")
+    parser.add_argument("--folder", type=Path, default=None, help="on the disk to measure")
+    parser.add_argument("--postgres", metavar="URL", help="also time commits to this server")
     parser.add_argument("--out", type=Path, default=_RESULTS)
     options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    results: dict[str, Any] = {"machine": machine.describe(), "clients": options.clients}
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        results: dict[str, Any] = {"machine": machine.describe(), "clients": options.clients}
-        results["commit"] = commits(folder)
-        print(json.dumps(results["commit"], indent=1))
-        url = large_job(folder, options.clients)
-        results["snapshot"] = sizes(url, options.clients)
-        results["recovery"] = [recovery(url, options.rounds, REPORTS // 10)]
-        with oort.open_selector(url, store=NEVER) as selector:
-            selector.compact()
-        results["recovery"].append(recovery(url, options.rounds, REPORTS))
-        print(json.dumps(results["recovery"], indent=1))
-        results["stall"] = stall(url)
-        print(json.dumps(results["stall"], indent=1))
-    results["load_average_at_end"] = round(os.getloadavg()[0], 2)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "store.json").write_text(json.dumps(results, indent=1) + "\n")
+        for what, value in measured(folder, options):
+            results[what] = value
+            results["load_average_at_end"] = round(os.getloadavg()[0], 2)
+            say(what, json.dumps(value, indent=1))
+            (options.out / "store.json").write_text(json.dumps(results, indent=1) + "\n")
     (options.out / "store.md").write_text(table(results))
+
+
+def measured(folder: Path, options: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """One result after the other, by name."""
+    yield "commit", commits(folder, options.repeats, options.postgres)
+    say(f"storing {options.clients:,} clients")
+    url = large_job(folder, options.clients)
+    yield "snapshot", sizes(url, options.clients)
+    recovered = [recovery(url, options.rounds, REPORTS // 10)]
+    yield "recovery", recovered
+    with oort.open_selector(url, store=NEVER) as selector:
+        selector.compact()
+    yield "recovery", [*recovered, recovery(url, options.rounds, REPORTS)]
+    yield "stall", stall(url)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def heavy_tailed(count: int, seed: int = 0) -> tuple[Floats, Floats]:
 def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Histograms, remembered candidates, compiled passes and proposals from a few rows on."""
     monkeypatch.setattr(table, "EXACT_ROWS", 3)
-    monkeypatch.setattr(scoring, "_MANY_ROWS", 4)
+    monkeypatch.setattr(scoring, "MANY_ROWS", 4)
     monkeypatch.setattr(candidates, "_FEWEST", 4)
     monkeypatch.setattr(candidates, "_PER_PICK", 2)
     monkeypatch.setattr(kernels, "COMPILED_FROM_ROWS", 2)

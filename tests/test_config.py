@@ -36,6 +36,7 @@ WRONG: list[tuple[type, str, list[Any]]] = [
     (ExplorationConfig, "minimum", [-0.1, 1.1, 0.95, math.nan, None]),
     (PacerConfig, "window", [0, -1, 1.5, None, True]),
     (PacerConfig, "smallest_step", [-0.1, 1.1, math.nan, None]),
+    (PacerConfig, "largest_step", [0, -0.1, 1.1, math.nan, None]),
     (PacerConfig, "step_s", [0, -1, math.nan, "x"]),
     (PacerConfig, "preferred_s", [0, -1, math.nan, "x"]),
 ]
@@ -77,12 +78,14 @@ def test_the_defaults_are_those_of_the_table() -> None:
     assert (config.exploration.start, config.exploration.decay) == (0.9, 0.98)
     assert config.exploration.minimum == 0.2
     assert (config.pacer.window, config.pacer.smallest_step) == (20, 0.05)
+    assert config.pacer.largest_step == 0.2
     assert (config.alpha, config.cutoff, config.clip_quantile) == (2.0, 0.95, 0.95)
     assert (config.staleness, config.fairness_weight) == (0.1, 0.0)
 
 
-def test_the_papers_preset_removes_after_ten_and_takes_changes() -> None:
-    assert TrainingConfig.paper() == TrainingConfig(max_participations=10)
+def test_the_papers_preset_removes_after_ten_limits_no_step_and_takes_changes() -> None:
+    stated = TrainingConfig(max_participations=10, pacer=PacerConfig(largest_step=1.0))
+    assert TrainingConfig.paper() == stated
     assert TrainingConfig.paper(seed=5, max_participations=20).max_participations == 20
     assert "quantile" in (TrainingConfig.paper.__doc__ or ""), "it lists where the letter is left"
 
@@ -119,6 +122,19 @@ def test_settings_survive_strict_json(values: dict[str, Any]) -> None:
     config = TrainingConfig.from_dict(values)
     text = json.dumps(config.to_dict(), allow_nan=False)
     assert TrainingConfig.from_dict(json.loads(text)) == config
+
+
+@given(settings)
+def test_what_was_stored_means_the_same_later(values: dict[str, Any]) -> None:
+    config = TrainingConfig.from_dict(values)
+    assert TrainingConfig.from_stored(config.to_dict()) == config
+
+
+def test_a_job_stored_before_a_setting_existed_goes_on_as_it_was() -> None:
+    stored = TrainingConfig(seed=3).to_dict()
+    del stored["pacer"]["largest_step"]
+    assert TrainingConfig.from_stored(stored).pacer.largest_step == 1.0
+    assert TrainingConfig.from_dict(stored).pacer.largest_step == 0.2
 
 
 def test_infinite_settings_survive_strict_json_too() -> None:

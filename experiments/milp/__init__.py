@@ -110,10 +110,14 @@ def _begun(options: argparse.Namespace) -> dict[str, Any]:
     file = options.out / "milp.json"
     if options.resume and file.exists():
         old = json.loads(file.read_text())
-        same = ("milp_limit_s", "paper_limit_s", "transfer_mb", "seed")
-        if all(old.get(key) == results[key] for key in same):
+        if all(old.get(key) == results[key] for key in ("transfer_mb", "seed")):
+            same = {m for m in ("paper", "milp") if old[f"{m}_limit_s"] == results[f"{m}_limit_s"]}
             for name in WORKLOADS:
-                results["workloads"][name]["answers"] = old["workloads"][name]["answers"]
+                results["workloads"][name]["answers"] = [
+                    row
+                    for row in old["workloads"][name]["answers"]
+                    if row["method"] in same | {"oort"}
+                ]
     return results
 
 

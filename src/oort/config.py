@@ -57,6 +57,13 @@ class PacerConfig:
         default=0.05,
         metadata={"doc": "least growth of T per step, as a quantile of the explored durations"},
     )
+    largest_step: float = field(
+        default=0.2,
+        metadata={
+            "doc": "the quantile at which T starts at most, and its largest growth per step; "
+            "1: no limit, as in the paper"
+        },
+    )
     step_s: float | None = field(
         default=None,
         metadata={"doc": "grow T by this many seconds instead of by a quantile (the paper's Δ)"},
@@ -68,6 +75,7 @@ class PacerConfig:
     def __post_init__(self) -> None:
         _integer(self, "window", 1)
         _number(self, "smallest_step", 0.0, 1.0)
+        _number(self, "largest_step", 0.0, 1.0, low_open=True)
         for name in ("step_s", "preferred_s"):
             if getattr(self, name) is not None:
                 _number(self, name, 0.0, math.inf, low_open=True)
@@ -191,8 +199,8 @@ class TrainingConfig:
         """The values that the paper states, with ``changes`` on top.
 
         The same as the defaults, except that a client leaves exploitation after more than 10
-        selections (§7.1). Where the paper's letter and ours differ, this preset follows ours too,
-        because the letter does not work:
+        selections, and that a step of the pacer may cover everyone (§7.1). Where the paper's
+        letter and ours differ, this preset follows ours too, because the letter does not work:
 
         - utilities are clipped and scaled to [0, 1] before the staleness bonus is added, as the
           published code does (the paper adds a bonus below 1 to utilities in the thousands, where
@@ -204,7 +212,8 @@ class TrainingConfig:
           the paper's Δ in seconds (it states no value);
         - the exploration quota is rounded at random, so that small rounds explore too.
         """
-        return cls(**{"max_participations": 10, **changes})
+        stated = {"max_participations": 10, "pacer": PacerConfig(largest_step=1.0)}
+        return cls(**{**stated, **changes})
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> TrainingConfig:
@@ -229,6 +238,21 @@ class TrainingConfig:
             for name, value in settings.items()
         }
         return _from_mapping(cls, values)
+
+    @classmethod
+    def from_stored(cls, settings: Mapping[str, Any]) -> TrainingConfig:
+        """Settings that an earlier version stored, meaning what they meant then.
+
+        Settings that came later have the value that the job was run by, not today's default: a
+        job that is opened again goes on as it was.
+
+        >>> TrainingConfig.from_stored({"seed": 7, "pacer": {"window": 10}}).pacer.largest_step
+        1.0
+        """
+        stored: Any = settings  # a damaged file may hold anything
+        if isinstance(stored, Mapping) and isinstance(stored.get("pacer"), Mapping):
+            stored = {**stored, "pacer": {"largest_step": 1.0, **stored["pacer"]}}
+        return cls.from_dict(stored)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, storable as JSON (what is infinite becomes the string "inf")."""

@@ -89,6 +89,47 @@ def test_a_job_is_exported_and_imported(
         assert selector.round_number == 4
 
 
+def test_a_job_that_is_not_there_is_told_from_those_that_are(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = "; it has 'kb', 'vision'"
+    for command in (["inspect", url], ["inspect", url, "--repair"], ["export", url, "x.oort"]):
+        assert main([*command, "--job", "none"]) == 1
+        assert f"must have a job 'none'{told}" in capsys.readouterr().err
+    assert main(["export", url, str(tmp_path / "x.oort")]) == 1
+    assert f"must have one job: say which{told}" in capsys.readouterr().err
+
+
+def test_the_only_job_needs_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = f"sqlite:///{tmp_path / 'jobs.db'}"
+    with oort.open_testing_selector(where, job="cameras") as tester:
+        tester.register_clients(range(40))
+        tester.select_by_deviation(dev_target=20, range_of_capacity=100)
+    file = tmp_path / "cameras.oort"
+    assert main(["export", where, str(file)]) == 0
+    assert "job 'cameras', 1 plans, 40 clients" in capsys.readouterr().out
+    assert main(["inspect", str(file)]) == 1
+    assert "oort import it" in capsys.readouterr().err
+
+
+def test_a_store_is_known_by_its_file(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", url.removeprefix("sqlite:///")]) == 0
+    assert "vision" in capsys.readouterr().out
+
+
+def test_names_in_brackets_are_shown_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where, file = f"sqlite:///{tmp_path / 'a[b].db'}", tmp_path / "x[y].oort"
+    oort.open_selector(where, job="[red]kb").close()
+    assert main(["export", where, str(file)]) == 0
+    assert main(["import", str(file), where, "--job", "[bold]"]) == 0
+    assert main(["inspect", where]) == 0
+    shown = capsys.readouterr().out
+    for words in ("x[y].oort: job '[red]kb'", "a[b].db: job '[bold]'", "[red]kb", "[bold]"):
+        assert words in shown
+
+
 @pytest.mark.parametrize("command", ["export", "inspect", "migrate"])
 def test_a_store_that_is_not_there_is_named(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -108,4 +149,4 @@ def test_migrate_upgrades_after_a_backup(
     assert main(["migrate", where, "--backup", str(tmp_path / "old.db")]) == 0
     assert "from version 1 to 2" in capsys.readouterr().out
     assert main(["migrate", where]) == 0
-    assert "is of version 2 already" in capsys.readouterr().out
+    assert "is of version 2, the newest, already" in capsys.readouterr().out

@@ -64,7 +64,9 @@ def of_the_fixture() -> Picks:
 SCENARIOS: Final[dict[str, Callable[[], Picks]]] = {
     "defaults": lambda: guided(300, 10, 12),
     "another seed": lambda: guided(300, 10, 12, seed=1),
-    "the paper's values, tired": lambda: guided(20, 8, 30, seed=2, max_participations=10),
+    "the paper's values, tired": lambda: guided(
+        20, 8, 30, seed=2, max_participations=10, pacer={"largest_step": 1.0}
+    ),
     "a short window": lambda: guided(200, 10, 20, pacer={"window": 3}),
     "fairness": lambda: guided(100, 10, 12, fairness_weight=0.5),
     "deadline": lambda: guided(100, 10, 12, alpha="inf", pacer={"preferred_s": 25.0}),

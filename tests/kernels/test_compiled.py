@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,9 @@ from oort.training.scoring import Scoring
 from oort.training.utility import Scale, fairness_named
 
 pytest.importorskip("numba", reason="compiled kernels need the extra 'fast'")
+
+compiling = importlib.import_module("oort.kernels.compiling")
+compiled_draws = importlib.import_module("oort.kernels.compiled_draws")
 
 STATES = [0, READY, READY | TRIED | EXPLORED, READY | TRIED, READY | TRIED | EXPLORED | REMOVED]
 
@@ -71,7 +77,7 @@ def test_both_backends_give_the_same_scores_and_pools(
 ) -> None:
     it = a_scoring(seed, rows, equal=equal, preferred_s=preferred_s, masked=masked)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scoring, "_MANY_ROWS", 10**9)
+        patch.setattr(scoring, "MANY_ROWS", 10**9)
         numpy_gives = scored(it, wanted, "numpy", patch)
         numba_gives = scored(it, wanted, "numba", patch)
     for one, two in zip(numpy_gives, numba_gives, strict=True):
@@ -97,7 +103,7 @@ def test_one_pass_finds_the_same_pool_as_sorting_everyone(
     it = a_scoring(rows + wanted, rows, equal=False, preferred_s=5.0, masked=True)
     fast = kernels.fast_kernels() if backend == "numba" else None
     monkeypatch.setattr(kernels, "compiled_for", lambda num_rows: fast)
-    monkeypatch.setattr(scoring, "_MANY_ROWS", 10**9)
+    monkeypatch.setattr(scoring, "MANY_ROWS", 10**9)
     scores = it.scores_of(np.arange(rows))
     if not (scores >= 0).any():
         assert len(it.pool(wanted, Candidates())) == 0
@@ -122,3 +128,31 @@ def test_the_backend_can_be_forced_and_nonsense_is_refused(
         kernels.backend()
     monkeypatch.undo()
     kernels.fast_kernels.cache_clear()
+
+
+def test_machine_code_is_kept_only_as_long_as_every_file_it_is_made_of() -> None:
+    package = Path(kernels.__file__).parents[1]
+    sources = [name for name in compiling.FILES if "compiled" in name]
+    assert {package / name for name in sources} == {
+        path for path in package.rglob("compiled*.py") if "testing" not in path.parts
+    }
+    for name in sources:
+        assert (package / name).read_text().count("njit") == 0, "all are compiled in one way"
+        for module in re.findall(r"^from (oort\.\S+) import", (package / name).read_text(), re.M):
+            needed = module.removeprefix("oort.").replace(".", "/") + ".py"
+            assert needed in compiling.FILES, f"{name} takes something from {needed}"
+    cached = compiled_draws.race._cache._cache_file
+    assert cached._source_stamp == compiling._stamp()
+
+
+def test_without_a_folder_to_write_to_machine_code_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refusing(**options: Any) -> Any:
+        if options.get("cache"):
+            message = "cannot cache function: no locator available"
+            raise RuntimeError(message)
+        return lambda function: function
+
+    monkeypatch.setattr(compiling, "njit", refusing)
+    assert compiling.compiled(abs) is abs

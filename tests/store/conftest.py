@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import oort
-from tests.store.server import Server, binaries
+from tests.store.server import Server, binaries, memory_folder
 
 _names = (f"oort_{number}" for number in itertools.count())
 
 Open = Callable[..., oort.DurableSelector]
 
 
-def fresh_server() -> Iterator[Server]:
+def fresh_server(**where: Path) -> Iterator[Server]:
     """A server for as long as it is needed; skips where there cannot be one."""
     if find_spec("psycopg") is None:
         pytest.skip("psycopg is not installed (extra 'postgres')")
     programs = binaries()
     if programs is None:
         pytest.skip("PostgreSQL is not installed: tools/postgres.sh installs it where it may")
-    running = Server(programs)
-    yield running
-    running.remove()
+    running = Server(programs, **where)
+    try:
+        yield running
+    finally:
+        running.remove()
 
 
 @pytest.fixture(scope="session")
@@ -34,11 +39,18 @@ def server() -> Iterator[Server]:
     yield from fresh_server()
 
 
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder in memory, where there is one: most of what is tested needs no disk to sync to."""
+    with tempfile.TemporaryDirectory(dir=memory_folder(), prefix="oort-") as name:
+        yield Path(name)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest, memory: Path) -> str:
     """The address of a store that is not there yet, on either database."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'jobs.db'}"
+        return f"sqlite:///{memory / 'jobs.db'}"
     running: Server = request.getfixturevalue("server")
     return running.create(next(_names))
 
@@ -51,6 +63,33 @@ def sqlite_url(tmp_path: Path) -> str:
 @pytest.fixture
 def postgres_url(server: Server) -> str:
     return server.create(next(_names))
+
+
+@contextmanager
+def mounted(megabytes: int) -> Iterator[Path]:
+    """A file system of its own, which anybody may enter; skips where there cannot be one."""
+    folder = Path(tempfile.mkdtemp(prefix="oort-disk-"))
+    folder.chmod(0o755)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"only root can mount a small disk: {done.stderr.strip()}")
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", "-l", str(folder)], check=True)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    finally:
+        folder.rmdir()
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A disk of 3 MiB."""
+    with mounted(3) as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -20,16 +20,31 @@ def binaries() -> Path | None:
     return next((p for p in places if all((p / name).exists() for name in _NEEDED)), None)
 
 
-class Server:
-    """One server, started."""
+def memory_folder() -> str | None:
+    """A folder in memory where there is one: a killed process needs no disk to sync to."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
-    def __init__(self, programs: Path) -> None:
+
+class Server:
+    """One server, started.
+
+    In memory, where no folder is given; with its log elsewhere, where ``log_folder`` says so.
+    """
+
+    def __init__(
+        self, programs: Path, *, folder: Path | None = None, log_folder: Path | None = None
+    ) -> None:
         self._programs = programs
         self._user = _unprivileged()
-        self.folder = Path(tempfile.mkdtemp(prefix="oort-pg-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="oort-pg-", dir=folder or memory_folder()))
         if self._user is not None:
             shutil.chown(self.folder, self._user)
-        self._run("initdb", "--no-sync", "-A", "trust", "-U", "oort", "-E", "UTF8", "--no-locale")
+        where = [] if log_folder is None else ["-X", str(log_folder / "wal")]
+        for place in (folder, log_folder):
+            if place is not None and self._user is not None:
+                shutil.chown(place, self._user)
+        plain = ["-A", "trust", "-U", "oort", "-E", "UTF8", "--no-locale", "--wal-segsize=1"]
+        self._run("initdb", "--no-sync", *plain, *where)
         self.start()
 
     def url(self, schema: str = "public") -> str:
@@ -46,13 +61,27 @@ class Server:
         return self.url(schema)
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
-        options = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}'"
+        """Start it and wait until it answers; nothing where it runs."""
+        if self.is_running():
+            return
+        options = (
+            f"-c listen_addresses='' -c unix_socket_directories='{self.folder}' "
+            "-c max_wal_size=16MB -c min_wal_size=2MB"
+        )
         self._run("pg_ctl", "start", "-w", "-s", "-o", options, "-l", str(self.folder / "log"))
 
+    def is_running(self) -> bool:
+        """Whether it is there."""
+        try:
+            self._run("pg_ctl", "status")
+        except RuntimeError:
+            return False
+        return True
+
     def stop(self, how: str = "immediate") -> None:
-        """Stop it: ``immediate`` is a crash, ``fast`` throws everyone out."""
-        self._run("pg_ctl", "stop", "-w", "-s", "-m", how)
+        """Stop it, if it runs: ``immediate`` is a crash, ``fast`` throws everyone out."""
+        if self.is_running():
+            self._run("pg_ctl", "stop", "-w", "-s", "-m", how)
 
     def remove(self) -> None:
         """Stop it and leave nothing behind."""

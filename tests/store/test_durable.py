@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
+import subprocess
+import sys
+import threading
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,17 +18,18 @@ import pytest
 import oort
 from oort.errors import (
     ConfigError,
-    InvalidArgumentError,
     InvalidFeedbackError,
     StoreError,
     StoreUnavailableError,
 )
-from oort.store import capture, keeper, recovery, schema, snapshots
+from oort.store import capture, keeper, recovery, schema, snapshots, sqlite
 from oort.store.database import connect
+from oort.store.driver import Driver
 from oort.store.journal import Journal
 from tests.store import histories
 from tests.store.conftest import Open
 
+_ROOT = Path(__file__).parents[2]
 STORE = oort.StoreConfig(snapshot_entries=13)
 
 
@@ -90,6 +94,23 @@ def test_large_tables_recover_too(opened: Open, url: str) -> None:
     assert again.rows(ids[5:9]).tolist() == twin.rows(ids[5:9]).tolist()
 
 
+def test_calls_that_name_nobody_can_be_recovered(opened: Open) -> None:
+    selector = opened()
+    selector.register_clients(["a", "b"])
+    selector.register_clients([])
+    selector.mark_offline([])
+    selector.mark_online([])
+    assert selector.forget([]) == selector.remove_clients([]) == 0
+    selector.select(2, among=[])
+    selector.select(2)
+    selector.update_clients([], utility=1.0)
+    with selector.batch():
+        pass
+    state = histories.state_of(selector)
+    selector.close()
+    assert histories.state_of(opened()) == state
+
+
 def test_several_jobs_share_a_store(opened: Open) -> None:
     first = opened(job="first", config={"seed": 1})
     second = opened(job="second", config={"seed": 2})
@@ -125,6 +146,45 @@ def test_a_batch_that_raises_happened_nowhere(opened: Open, url: str) -> None:
         selector.update_client_util("c1", {"utility": float("nan")})
     assert histories.state_of(selector) == histories.state_of(read_back(url)) == before
     assert len(selector.select_participant(3)) == 3
+
+
+def test_a_batch_cannot_be_committed_where_one_inside_it_failed(opened: Open, url: str) -> None:
+    selector = opened()
+    a_few_rounds(selector)
+    before = histories.state_of(selector)
+
+    def fail_inside() -> None:
+        with selector.batch():
+            selector.register_client("half")
+            selector.update_client_util("c1", {"utility": float("nan")})
+
+    with pytest.raises(StoreError, match="failed halfway: none of it"), selector.batch():  # noqa: PT012
+        selector.select(4)
+        with pytest.raises(InvalidFeedbackError):
+            fail_inside()
+    assert histories.state_of(selector) == histories.state_of(read_back(url)) == before
+    with selector.batch():
+        selector.select(4)
+        with pytest.raises(InvalidFeedbackError):
+            selector.update_client_util("c1", {"utility": float("nan")})
+    assert histories.state_of(selector) == histories.state_of(read_back(url)) != before
+
+
+def test_a_utility_that_fails_leaves_no_newcomers(opened: Open, url: str) -> None:
+    """Selection registers whom ``among`` names, then asks the user's function, which raises."""
+
+    @oort.register_utility("broken, for the store")
+    def broken(columns: oort.ClientColumns) -> Any:
+        message = "no such table"
+        raise RuntimeError(message)
+
+    selector = opened(config={"utility": "broken, for the store"})
+    selector.register_clients(["a", "b"])
+    before = histories.state_of(selector)
+    with pytest.raises(RuntimeError, match="no such table"):
+        selector.select(2, among=["a", "new-1", "new-2"])
+    assert histories.state_of(selector) == histories.state_of(read_back(url)) == before
+    assert selector.num_clients == 2
 
 
 def test_a_selection_with_newcomers_is_one_commit(opened: Open, url: str) -> None:
@@ -249,24 +309,6 @@ def test_a_job_can_be_given_other_settings(opened: Open) -> None:
     assert opened(config=other).round_number == number + 1
 
 
-@pytest.mark.parametrize("name", ["", None, 3])
-def test_a_job_needs_a_name(opened: Open, name: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="job must be a name"):
-        opened(job=name)
-
-
-@pytest.mark.parametrize("url", ["", "jobs.db", "sqlite://", "sqlite:///", "mysql://x/y", 3])
-def test_an_address_must_be_of_a_store(url: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="address of a store"):
-        oort.open_selector(url)
-
-
-def test_settings_of_a_store_are_checked() -> None:
-    for wrong in ({"lease_s": 0}, {"snapshot_entries": 0}, {"patience_s": -1.0}):
-        with pytest.raises(ConfigError, match=next(iter(wrong))):
-            oort.StoreConfig(**wrong)
-
-
 # The end
 
 
@@ -279,14 +321,90 @@ def test_a_closed_selector_refuses_calls(opened: Open) -> None:
             call()
 
 
-def test_a_fork_cannot_use_its_parents_selector(opened: Open) -> None:
-    selector = opened()
-    selector.register_client("a")
-    selector._pid = os.getpid() + 1  # as it looks from a child
-    with pytest.raises(StoreError, match="opened by another process"):
+def test_a_fork_cannot_use_its_parents_selector(url: str) -> None:
+    """In a process of its own, which has no threads but the selector's."""
+    done = _run(_FORK, url)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["child: refused", "child: closed", "parent: 2 clients"]
+    assert read_back(url).num_clients == 2
+
+
+_FORK = """
+import gc, os, sys, warnings, oort
+warnings.simplefilter("ignore")
+selector = oort.open_selector(sys.argv[1])
+selector.register_client("a")
+pid = os.fork()
+if pid == 0:
+    try:
         selector.register_client("b")
-    selector._pid = os.getpid()
-    assert selector.num_clients == 1
+    except oort.StoreError as error:
+        assert "opened by another process" in str(error), error
+        print("child: refused", flush=True)
+    selector.close()
+    del selector
+    gc.collect()
+    print("child: closed", flush=True)
+    sys.exit(0)
+os.waitpid(pid, 0)
+selector.register_client("c")
+print("parent:", selector.num_clients, "clients")
+"""
+
+
+def test_a_process_may_end_while_a_snapshot_is_taken(url: str) -> None:
+    done = _run(_END, url)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ending\n", "")
+    with oort.open_selector(url) as selector:
+        assert (selector.num_clients, selector.round_number) == (200_000, 1)
+
+
+_END = """
+import sys, threading, time, oort
+selector = oort.open_selector(sys.argv[1], store=oort.StoreConfig(snapshot_entries=2))
+selector.register_clients(range(200_000))
+selector.select(5)
+while selector._capture is None and not selector._snapshot_sequence:
+    time.sleep(0.001)
+print("ending", flush=True)
+"""
+
+
+def _run(script: str, url: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, url], cwd=_ROOT, capture_output=True, text=True
+    )
+
+
+def test_threads_may_call_at_once(opened: Open, url: str) -> None:
+    selector = opened(store=oort.StoreConfig(snapshot_entries=20))
+    selector.register_clients(range(500))
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for _ in range(12):
+                with selector.batch():
+                    chosen = selector.select(5)
+                    selector.update_clients(
+                        chosen.participants, utility=1.0, round_number=chosen.round_number
+                    )
+                selector.register_client(f"thread-{number}")
+                selector.mark_online([number])
+            selector.compact()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert selector.round_number == 48
+    assert histories.state_of(read_back(url)) == histories.state_of(selector)
+    selector.close()
+    assert histories.state_of(opened()) == histories.state_of(selector)
 
 
 def test_a_file_is_not_a_store(tmp_path: Path) -> None:
@@ -413,13 +531,114 @@ def test_the_next_snapshot_erases_forgotten_clients(opened: Open, url: str) -> N
     assert not [payload for (payload,) in entries if b"erase-this-client" in bytes(payload)]
 
 
+def test_two_snapshots_are_not_taken_at_once(
+    opened: Open, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keeper is copying; compact() comes in between, and so do calls: both must be right."""
+    monkeypatch.setattr(capture, "SLICE_ROWS", 8)
+    selector = opened()
+    a_few_rounds(selector)
+    background = connect(url, background=True)
+    waiting, go_on = threading.Event(), threading.Event()
+    copy_slice = selector.copy_slice
+
+    def slowly(copy: Any) -> bool:
+        more = copy_slice(copy)
+        if threading.current_thread() is keeping:
+            waiting.set()
+            assert go_on.wait(30)
+        return more
+
+    monkeypatch.setattr(selector, "copy_slice", slowly)
+    keeping = threading.Thread(
+        target=keeper.snapshot, args=(background, selector, selector._lease)
+    )
+    keeping.start()
+    assert waiting.wait(30)
+    compacting = threading.Thread(target=selector.compact)
+    compacting.start()
+    time.sleep(0.1)
+    state = histories.state_of(selector)
+    selector.update_clients([f"c{i}" for i in range(40)], utility=9.0, duration_s=1.0)
+    go_on.set()
+    keeping.join()
+    compacting.join()
+    background.close()
+    assert state != histories.state_of(selector) == histories.state_of(read_back(url))
+    database = connect(url)
+    assert len(snapshots.listed(database, 1)) == 1
+    database.close()
+
+
+def test_compacting_says_when_a_reader_is_in_its_way(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was forgotten is still in the log: that must not pass for done."""
+    monkeypatch.setattr(sqlite, "_WAIT_S", 0.05)
+    with oort.open_selector(sqlite_url) as selector:
+        selector.register_clients(["keep-me", "erase-this-client"])
+        reader = connect(sqlite_url)
+        with reader.reading():
+            reader.query("SELECT count(*) FROM oort_journal")
+            selector.forget(["erase-this-client"])
+            with pytest.raises(StoreUnavailableError, match="somebody is reading it"):
+                selector.compact()
+        reader.close()
+        selector.compact()
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_crash_between_snapshot_and_compaction_loses_nothing(
+    opened: Open, url: str, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selector = opened()
+    a_few_rounds(selector)
+    selector.forget(["c3"])
+    discard = keeper.discard_entries
+
+    def dies(*given: Any) -> None:
+        if moment == "after":
+            discard(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(keeper, "discard_entries", dies)
+        with pytest.raises(KeyboardInterrupt):
+            _snapshot(url, selector)
+    selector.select(3)
+    state = histories.state_of(selector)
+    assert histories.state_of(read_back(url)) == state
+    selector.close()
+    selector = opened()
+    assert histories.state_of(selector) == state
+    selector.compact()
+    assert histories.state_of(read_back(url)) == state
+
+
+def test_the_keeper_outlives_what_it_did_not_expect(
+    opened: Open, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unexpected(*given: Any, **options: Any) -> None:
+        message = "out of luck"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(keeper, "snapshot", unexpected)
+    selector = opened(store=oort.StoreConfig(snapshot_entries=1, lease_s=0.2))
+    selector.register_client("a")
+    until_s = time.monotonic() + 30
+    while "out of luck" not in caplog.text and time.monotonic() < until_s:
+        time.sleep(0.02)
+    assert "out of luck" in caplog.text
+    assert selector._keeper._thread.is_alive()
+
+
 def test_compacting_inside_a_batch_is_refused(opened: Open) -> None:
     selector = opened()
     with pytest.raises(StoreError, match="outside a batch"), selector.batch():
         selector.compact()
 
 
-def _snapshot(url: str, selector: oort.DurableSelector) -> None:
+def _snapshot(url: str, selector: Driver) -> None:
     database = connect(url, background=True)
     try:
         keeper.snapshot(database, selector, selector._lease)

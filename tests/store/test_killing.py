@@ -1,52 +1,57 @@
-"""SIGKILL at random points of random histories: see ``killing``."""
+"""SIGKILL and Ctrl-C at random points of random histories: see ``killing``, ``interrupting``.
+
+``soak`` does it at length.
+"""
 
 from __future__ import annotations
 
 import json
-import os
+import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.store.soak import command
+
 _ROOT = Path(__file__).parents[2]
-_KILLS = int(os.environ.get("OORT_KILLS", "300"))
-_SEED = int(os.environ.get("OORT_KILL_SEED", "20211016"))
-
-
-@pytest.fixture
-def memory_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: a killed process does not need a disk to sync to."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="oort-") as folder:
-        yield Path(folder)
+_SEED = 20211016
+_KILLS = {"training": 300, "testing": 150}
+_KILLS_OF_A_SERVERS_CLIENT = {"training": 60, "testing": 40}
 
 
 @pytest.mark.slow
-def test_whatever_was_acknowledged_survives_a_kill_in_sqlite(memory_folder: Path) -> None:
-    counts = _killed(f"sqlite:///{memory_folder}/history-{{}}.db", _KILLS)
-    assert counts["killed"] == _KILLS
-    assert counts["from a snapshot"] > _KILLS / 4
+@pytest.mark.parametrize("what", ["training", "testing"])
+def test_whatever_was_acknowledged_survives_a_kill_in_sqlite(memory: Path, what: str) -> None:
+    kills = _KILLS[what]
+    counts = _killed(what, f"sqlite:///{memory}/history-{{}}.db", kills)
+    assert counts["killed"] == kills
+    assert counts["from a snapshot"] > kills / 4
     assert counts["whole though not acknowledged"] > 0
 
 
 @pytest.mark.slow
-def test_whatever_was_acknowledged_survives_a_kill_in_postgresql(postgres_url: str) -> None:
-    kills = max(60, _KILLS // 5)
-    assert _killed(postgres_url, kills)["killed"] == kills
+@pytest.mark.parametrize("what", ["training", "testing"])
+def test_whatever_was_acknowledged_survives_a_kill_in_postgresql(
+    postgres_url: str, what: str
+) -> None:
+    kills = _KILLS_OF_A_SERVERS_CLIENT[what]
+    assert _killed(what, postgres_url, kills)["killed"] == kills
 
 
-def _killed(pattern: str, kills: int) -> dict[str, int]:
+@pytest.mark.parametrize("what", ["training", "testing"])
+def test_an_interrupt_at_any_moment_leaves_memory_and_store_the_same(url: str, what: str) -> None:
+    program = [sys.executable, "-m", "tests.store.interrupting", what, url, "120", str(_SEED)]
+    done = subprocess.run(program, cwd=_ROOT, capture_output=True, text=True)
+    # Python ends by SIGINT where an interrupt came while it ran code by exec(), as imports do.
+    assert done.returncode in (0, -signal.SIGINT), done.stderr
+    assert json.loads(done.stdout) > 20
+
+
+def _killed(what: str, pattern: str, kills: int) -> dict[str, int]:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.store.killing", pattern, str(kills), str(_SEED)],
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
+        command(what, pattern, kills, _SEED), cwd=_ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     counts: dict[str, int] = json.loads(done.stdout)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import oort
-from oort.errors import LeaseError
+from oort.errors import LeaseError, StoreUnavailableError
 from oort.store import lease as leases
 from oort.store import processes, schema
 from oort.store.database import connect
@@ -125,6 +125,94 @@ def test_a_holder_that_was_asleep_can_write_nothing_any_more(opened: Open, url: 
     assert _entries(url) == before
     assert other.select(5).round_number == 4
     assert histories.state_of(read_back(url)) == histories.state_of(other) != state
+
+
+def test_a_holder_that_was_asleep_cannot_write_even_where_its_number_is_free_again(
+    opened: Open, url: str
+) -> None:
+    """The next one has compacted the journal: the entry that would collide is gone."""
+    sleeper = opened()
+    a_few_rounds(sleeper)
+    sleeper._keeper.stop()
+    _hand_to(url, _ELSEWHERE)
+    other = opened(store=oort.StoreConfig(lease_s=0.2))
+    for _ in range(3):
+        other.select(5)
+    other.compact()
+    assert _entries(url) == 0
+    with pytest.raises(LeaseError, match="taken over"):
+        sleeper.select(5)
+    assert _entries(url) == 0
+    assert histories.state_of(read_back(url)) == histories.state_of(other)
+
+
+_WORK = """
+import sys, oort
+selector = oort.open_selector(sys.argv[1], store=oort.StoreConfig(lease_s=0.4))
+selector.register_clients(range(30))
+print("holding", flush=True)
+for line in sys.stdin:
+    try:
+        print("round", selector.select(3).round_number, flush=True)
+    except oort.LeaseError as error:
+        print("LeaseError", flush=True)
+"""
+
+
+def test_a_process_that_was_stopped_and_goes_on_can_write_nothing_any_more(
+    opened: Open, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real one, by SIGSTOP; seen from a machine that cannot see whether it lives."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", _WORK, url],
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdin is not None
+
+    def ask() -> str:
+        child.stdin.write("\n")  # type: ignore[union-attr]
+        child.stdin.flush()  # type: ignore[union-attr]
+        return str(child.stdout.readline())  # type: ignore[union-attr]
+
+    try:
+        assert child.stdout.readline() == "holding\n"
+        assert ask() == "round 1\n"
+        here = processes._place()
+        monkeypatch.setattr(processes, "_place", lambda: {**here, "host": "deimos"})
+        with pytest.raises(LeaseError, match=f"process {child.pid}"):
+            opened(store=oort.StoreConfig(lease_s=30.0))
+        child.send_signal(signal.SIGSTOP)
+        other = opened(store=oort.StoreConfig(lease_s=0.5))
+        assert other.select(3).round_number == 2
+        child.send_signal(signal.SIGCONT)
+        assert [ask(), ask()] == ["LeaseError\n"] * 2
+        assert other.select(3).round_number == 3
+        assert histories.state_of(read_back(url)) == histories.state_of(other)
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_a_job_can_be_opened_again_where_the_lease_could_not_be_given_back(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full disk or a server away: the database still names this process, which lives."""
+    selector = opened()
+    database = selector._database
+    with monkeypatch.context() as patched:
+        patched.setattr(type(database), "execute", _unavailable)
+        selector.close()
+    assert "the lease was not given back" in caplog.text
+    opened()
+
+
+def _unavailable(*given: object) -> int:
+    message = "no space left"
+    raise StoreUnavailableError(message)
 
 
 def test_the_keeper_notices_that_the_lease_is_lost(opened: Open, url: str) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 import oort
 from oort.errors import StoreError, StoreUnavailableError
-from oort.store.database import shown
+from oort.store.inspection import inspect
 from oort.store.postgres import Postgres
 from tests.store import histories
 from tests.store.conftest import fresh_server
+from tests.store.killing import SUBJECTS
 from tests.store.server import Server
 from tests.store.test_durable import read_back
 
@@ -111,12 +114,56 @@ def _break_next_commit(
     monkeypatch.setattr(connection, "execute", broken)
 
 
+def _throw_out(server: Server, stop: threading.Event) -> int:
+    """End every connection of ours, again and again, whatever it is doing; says how often."""
+    import psycopg
+
+    chance, thrown = random.Random(3), 0
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        while not stop.wait(chance.uniform(0.01, 0.09)):
+            ended = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name = 'oort'"
+            ).fetchall()
+            thrown += len(ended)
+    return thrown
+
+
+def _restart(server: Server, stop: threading.Event) -> int:
+    """Restart the server, again and again, as after a crash; says how often."""
+    chance, times = random.Random(4), 0
+    while not stop.wait(chance.uniform(0.1, 0.4)):
+        server.stop()
+        server.start()
+        times += 1
+    return times
+
+
+@pytest.mark.parametrize("disturb", [_throw_out, _restart])
+@pytest.mark.parametrize("what", ["training", "testing"])
+def test_connections_that_break_at_any_moment_change_nothing(
+    own_server: Server, what: str, disturb: Callable[[Server, threading.Event], int]
+) -> None:
+    """Also in the middle of a commit, when nobody knows whether it happened."""
+    subject = SUBJECTS[what]
+    url = own_server.create(f"disturbed_{what}{disturb.__name__}")
+    twin, stop = subject.twin(), threading.Event()
+    with subject.open((url, "kb")) as selector, ThreadPoolExecutor(1) as pool:
+        disturbed = pool.submit(disturb, own_server, stop)
+        try:
+            for step in range(90):
+                assert subject.play(selector, 21, step) == subject.play(twin, 21, step), step
+        finally:
+            stop.set()
+        assert disturbed.result() > 0
+        assert subject.state_of(selector) == subject.state_of(twin)
+        assert subject.next_answer(selector) == subject.next_answer(twin)
+    assert inspect(url).is_sound
+    with subject.open((url, "kb")) as selector:
+        assert subject.state_of(selector) == subject.state_of(twin)
+
+
 def test_a_database_that_is_not_there_is_named(own_server: Server) -> None:
     url = own_server.url().replace("/postgres?", "/nowhere?")
     with pytest.raises(StoreError, match="nowhere"):
         oort.open_selector(url)
-
-
-def test_passwords_are_not_shown() -> None:
-    assert shown("postgresql://me:secret@host/db") == "postgresql://me:…@host/db"
-    assert shown("sqlite:///a:b@c.db") == "sqlite:///a:b@c.db"

@@ -49,6 +49,7 @@ class Oracle:
     clip: float = 0.95
     window: int = 20
     smallest_step: float = 0.05
+    largest_step: float = 0.2
     start: float = 0.9
     decay: float = 0.98
     minimum: float = 0.2
@@ -117,7 +118,8 @@ class Oracle:
         durations = sorted(d for d in known if d is not None)
         if not durations:
             return math.inf
-        step = min(max(self.window * wanted / len(self.clients), self.smallest_step), 1.0)
+        share = self.window * wanted / len(self.clients)
+        step = min(max(share, self.smallest_step), self.largest_step)
         return durations[math.floor(min(1.0, self.steps * step) * (len(durations) - 1))]
 
     def _scores(

@@ -9,13 +9,20 @@ from oort.training.pacer import is_due, quantile_step, utility_fell
 
 @pytest.mark.parametrize(
     ("window", "wanted", "num_clients", "step"),
-    [(20, 100, 14_477, 2000 / 14_477), (20, 1, 10_000, 0.05), (20, 100, 50, 1.0), (1, 1, 0, 1.0)],
+    [(20, 100, 14_477, 2000 / 14_477), (20, 1, 10_000, 0.05), (20, 100, 50, 0.2), (1, 1, 0, 0.2)],
 )
 def test_a_step_covers_the_next_w_k_clients_within_bounds(
     window: int, wanted: int, num_clients: int, step: float
 ) -> None:
-    given = quantile_step(window=window, wanted=wanted, num_clients=num_clients, smallest=0.05)
-    assert given == pytest.approx(step)
+    job = {"window": window, "wanted": wanted, "num_clients": num_clients}
+    assert quantile_step(**job, smallest=0.05, largest=0.2) == pytest.approx(step)
+    unlimited = min(1.0, max(0.05, window * wanted / max(num_clients, 1)))
+    assert quantile_step(**job, smallest=0.05, largest=1.0) == pytest.approx(unlimited)
+
+
+def test_a_least_step_above_the_largest_wins() -> None:
+    given = quantile_step(window=20, wanted=1, num_clients=10, smallest=0.6, largest=0.2)
+    assert given == 0.6
 
 
 def test_the_pacer_looks_back_every_window_from_the_second_on() -> None:

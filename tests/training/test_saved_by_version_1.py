@@ -69,7 +69,7 @@ def test_settings_are_as_they_were() -> None:
         max_participations=4,
         sketch_width=2,
         exploration=oort.ExplorationConfig(start=0.5),
-        pacer=oort.PacerConfig(window=2, preferred_s=60.0),
+        pacer=oort.PacerConfig(window=2, preferred_s=60.0, largest_step=1.0),
     )
 
 

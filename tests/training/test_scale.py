@@ -25,7 +25,7 @@ PLAIN = {"many_rows": 10**9, "fewest": 64, "per_pick": 2}
 
 def arrange(patch: pytest.MonkeyPatch, *, many_rows: int, fewest: int, per_pick: int) -> None:
     """Turn the memory of candidates on or off, for tables of any size."""
-    patch.setattr(scoring, "_MANY_ROWS", many_rows)
+    patch.setattr(scoring, "MANY_ROWS", many_rows)
     patch.setattr(candidates, "_FEWEST", fewest)
     patch.setattr(candidates, "_PER_PICK", per_pick)
 

@@ -299,12 +299,22 @@ def test_before_any_report_the_preferred_duration_is_infinite() -> None:
     [(1, 0.05), (2, 0.05), (5, 0.125), (20, 0.5), (40, 1.0), (100, 1.0)],
     ids=["least", "least again", "W·k/N", "half", "all", "W·k > N"],
 )
-def test_t_starts_at_the_quantile_w_k_over_n(wanted: int, quantile: float) -> None:
+@pytest.mark.parametrize("limit", [0.2, 1.0])
+def test_t_starts_at_the_quantile_w_k_over_n_up_to_a_limit(
+    wanted: int, quantile: float, limit: float
+) -> None:
     duration_s = np.arange(1.0, 802.0)
-    selector = heard_of(np.ones(801), duration_s)
+    selector = heard_of(np.ones(801), duration_s, pacer={"largest_step": limit})
     selector.remove_clients([800])  # 800 registered; the rest have durations 1 … 800
-    expected = 1.0 + math.floor(quantile * 799)
+    expected = 1.0 + math.floor(min(quantile, limit) * 799)
     assert selector.select(wanted).preferred_s == expected
+
+
+def test_in_a_job_of_few_clients_the_slowest_are_still_too_slow() -> None:
+    selector = heard_of(np.ones(100), np.arange(1.0, 101.0), exploration=NO_EXPLORATION)
+    first = selector.select(13)
+    assert first.preferred_s == 20.0  # twenty rounds of 13 would be more than everyone
+    assert max(selector.rows(first)) < 30
 
 
 def test_t_grows_one_step_every_w_rounds_while_utility_falls_from_round_2w_on() -> None:

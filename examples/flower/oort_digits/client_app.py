@@ -11,14 +11,17 @@ from oort_digits import task
 
 
 def describe(context: Context) -> dict[str, object]:
-    """What this client tells Oort of itself when asked: what a test by category needs."""
+    """What this client tells Oort of itself when asked: how fast it is, and what it holds."""
     client, _, labels = local_data(context)
     digits, counts = np.unique(labels, return_counts=True)
-    return {
+    about = {  # what a test by category needs
         "samples": dict(zip(digits.tolist(), counts.tolist(), strict=True)),
         "samples_per_s": 1.0 / task.seconds_per_sample(client),
         "bandwidth_mbps": 10.0,
     }
+    if context.run_config["speed-hints"]:
+        about["expected_duration_s"] = duration_s(client, context)
+    return about
 
 
 app = introduce(ClientApp(), describe)  # for Oort: who am I?
@@ -41,11 +44,10 @@ def train(message: Message, context: Context) -> Message:
         losses = task.step(model, images[rows], labels[rows], rate)
         report.update(losses)  # ... batch by batch
     # The device is simulated, and so is its time. On a real one, leave duration_s out.
-    seconds = steps * batch_size * task.seconds_per_sample(client) + 2.0
     metrics = {
         "num-examples": len(labels),
         "train_loss": float(np.mean(losses)),
-        **report.metrics(duration_s=seconds),  # for Oort: what to send
+        **report.metrics(duration_s=duration_s(client, context)),  # for Oort: what to send
     }
     content = RecordDict({"arrays": ArrayRecord(model), "metrics": MetricRecord(metrics)})
     return Message(content=content, reply_to=message)
@@ -63,6 +65,13 @@ def evaluate(message: Message, context: Context) -> Message:
         "accuracy": task.accuracy(model, images[rows], labels[rows]),
     }
     return Message(content=RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
+
+
+def duration_s(client: int, context: Context) -> float:
+    """What a round takes this client's simulated device, with two seconds for the way."""
+    config = context.run_config
+    samples = int(config["local-steps"]) * int(config["batch-size"])
+    return samples * task.seconds_per_sample(client) + 2.0
 
 
 def pick(labels: np.ndarray, wanted: dict[int, int]) -> np.ndarray:

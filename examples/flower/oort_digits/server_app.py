@@ -60,7 +60,7 @@ class Run:
             test=lambda tester: tester.select_by_category(dict.fromkeys(range(10), 5)),
             after_round=self.after_round,
         )
-        left = int(config["num-server-rounds"]) - self.selector.round_number
+        left = max(0, int(config["num-server-rounds"]) - self.selector.round_number)
         strategy.start(
             grid=grid,
             initial_arrays=ArrayRecord(self.load_model()),
@@ -100,13 +100,11 @@ class Run:
 
     def load_selector(self) -> oort.TrainingSelector:
         """The selector of a killed run, or a new one."""
-        preferred_s = float(self.context.run_config["preferred-duration"]) or None
-        settings = oort.TrainingConfig(
-            seed=int(self.context.run_config["seed"]),
-            pacer=oort.PacerConfig(preferred_s=preferred_s),
-        )
-        if self.folder is not None and (self.folder / "selector.oort").exists():
-            return oort.load_selector(self.folder / "selector.oort")
+        settings = oort.TrainingConfig(seed=int(self.context.run_config["seed"]))
+        saved = None if self.folder is None else self.folder / "selector.oort"
         if self.name == "random":
-            return UniformSelector(settings)
+            known = saved is not None and saved.exists()
+            return UniformSelector.load(saved) if known else UniformSelector(settings)
+        if saved is not None and saved.exists():
+            return oort.load_selector(saved)
         return oort.create_training_selector(settings)

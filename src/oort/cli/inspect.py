@@ -43,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the state of the job and its most useful clients."""
+    if _is_sqlite(options.file):
+        options.file = f"sqlite:///{options.file}"
     if is_url(options.file):
         return inspect_store.run(options)
     if options.job or options.repair:
@@ -68,11 +70,19 @@ def _load(path: Path) -> BookkeepingSelector:
     meta, _ = savefile.read(path)
     strategy = _STRATEGIES.get(str(meta.get("strategy")))
     if strategy is None:
-        message = (
-            f"{path} holds {meta.get('strategy', 'nothing')!r}, which oort inspect cannot show"
-        )
+        held = meta.get("strategy", meta.get("what", "nothing"))
+        message = f"{path} holds {held!r}, which can be looked at in a store: oort import it"
         raise SaveFileError(message)
     return strategy.load(path)
+
+
+def _is_sqlite(name: str) -> bool:
+    """Whether this is the name of a SQLite file: a store, given without its scheme."""
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(15) == b"SQLite format 3"
+    except (OSError, ValueError):
+        return False
 
 
 def _summary(path: Path, selector: BookkeepingSelector) -> Table:

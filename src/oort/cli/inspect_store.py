@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,7 +11,9 @@ from rich.table import Table
 
 from oort.cli import inspect as files
 from oort.store.inspection import JobReport, StoreReport, inspect
+from oort.store.recovery import Replayed
 from oort.store.repair import repair
+from oort.store.testing import ReplayedTesting
 from oort.training.bookkeeping import BookkeepingSelector
 
 
@@ -35,7 +38,8 @@ def run(options: argparse.Namespace) -> int:
 def _repair(console: Console, url: str, job: str | None) -> None:
     repaired, aside = repair(url, job)
     if aside is not None:
-        console.print(f"The damaged file is now {aside}; what could be read of it was copied.")
+        told = f"The damaged file is now {aside}; what could be read of it was copied."
+        console.print(escape(told), highlight=False, soft_wrap=True)
     for each in repaired:
         name = escape(repr(each.job))
         if not each.lost:
@@ -58,7 +62,7 @@ def _jobs(report: StoreReport) -> Table:
             f"{job.selector.round_number:,}",
             f"{job.selector.num_clients:,}",
             f"{job.entries:,} entries, {job.journal_bytes:,} bytes",
-            f"{len(job.snapshots)}, {job.snapshot_bytes:,} bytes",
+            f"{len(job.snapshots)}, {job.snapshot_bytes:,} bytes" if job.snapshots else "none",
             job.driver or "nobody",
             "no" if job.damage else "with a flaw" if job.problems else "yes",
         )
@@ -73,8 +77,8 @@ def _job(job: JobReport) -> Table:
     for snapshot in job.snapshots:
         size = f"{snapshot.chunks} chunks, {snapshot.bytes:,} bytes"
         table.add_row("snapshot", f"after entry {snapshot.sequence:,}: {size}")
-    for kind, name in job.records:
-        table.add_row(escape(kind), escape(name))
+    for kind, count in Counter(kind for kind, _ in job.records).items():
+        table.add_row("stored", f"{count:,} of kind '{escape(kind)}'")
     table.add_row("settings", escape(job.job.settings))
     return table
 
@@ -90,6 +94,13 @@ def _facts(job: JobReport) -> list[tuple[str, str]]:
         ("categories", f"{len(selector.information.categories):,}"),
         ("plans", f"{selector.round_number:,}"),
     ]
+
+
+def standing(selector: Replayed | ReplayedTesting) -> str:
+    """How far a job has come, in a few words."""
+    is_training = isinstance(selector, BookkeepingSelector)
+    far = "round {:,}" if is_training else "{:,} plans"
+    return f"{far.format(selector.round_number)}, {selector.num_clients:,} clients"
 
 
 def _verdict(console: Console, report: StoreReport) -> None:

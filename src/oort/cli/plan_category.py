@@ -16,6 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from oort.config import TestingConfig
 from oort.errors import InvalidArgumentError, MissingExtraError
@@ -55,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--balanced",
         type=int,
         nargs="?",
-        const=-1,
+        const=True,
         metavar="N",
         help="N samples, the same of each category; without N as many as the scarcest allows",
     )
@@ -86,8 +87,13 @@ def asked(options: argparse.Namespace) -> bool:
 
 def run(options: argparse.Namespace) -> int:
     """Answer in words, in a table and in a picture; write the plan where asked."""
+    _refuse_unwritable(options)
     tester = create_testing_selector()
-    tester.load_client_info(options.counts, options.devices)
+    try:
+        tester.load_client_info(options.counts, options.devices)
+    except OSError as error:
+        message = f"--counts and --devices must be files that can be read; got {error}"
+        raise InvalidArgumentError(message) from None
     request = _request(options, tester.information)
     config = TestingConfig(
         budget=options.budget,
@@ -123,23 +129,34 @@ def _show(plan: TestPlan, options: argparse.Namespace) -> None:
         console.print(_picture(plan, Path(picture)), markup=False, soft_wrap=True)
 
 
-def write_plan(plan: TestPlan, path: Path) -> None:
-    """Write a plan as CSV, one line per participant and category, or as JSON.
+def _refuse_unwritable(options: argparse.Namespace) -> None:
+    """Say at once, rather than after a long search, that there is nowhere to put the plan."""
+    picture = getattr(options, "picture", _PICTURE)
+    drawn = picture not in ("none", _PICTURE) and not getattr(options, "json", False)
+    for option, name, kinds in (
+        ("--out", options.out, (".csv", ".json")),
+        ("--picture", picture if drawn else None, (".png", ".svg", ".pdf", ".jpg")),
+    ):
+        if name is None:
+            continue
+        path = Path(name)
+        if path.suffix.lower() not in kinds:
+            message = f"{option} must name a {' or a '.join(kinds)} file; got {name!r}"
+            raise InvalidArgumentError(message)
+        if not path.parent.is_dir() or path.is_dir() or not os.access(path.parent, os.W_OK):
+            message = f"{option} must be in a folder that can be written to; got {name!r}"
+            raise InvalidArgumentError(message)
 
-    Raises:
-        InvalidArgumentError: The name of the file ends neither in .csv nor in .json.
-    """
-    kind = path.suffix.lower()
-    if kind == ".json":
+
+def write_plan(plan: TestPlan, path: Path) -> None:
+    """Write a plan as CSV, one line per participant and category, or as JSON."""
+    if path.suffix.lower() == ".json":
         path.write_text(plan.to_json(indent=1) + "\n", encoding="utf-8")
-    elif kind == ".csv":
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(COLUMNS)
-            writer.writerows(plan.records())
-    else:
-        message = f"--out must name a .csv or a .json file; got {str(path)!r}"
-        raise InvalidArgumentError(message)
+        return
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows(plan.records())
 
 
 def _request(options: argparse.Namespace, known: ClientInformation) -> Request:
@@ -152,7 +169,7 @@ def _request(options: argparse.Namespace, known: ClientInformation) -> Request:
     if options.representative is not None:
         return Representative(options.representative)
     if options.balanced is not None:
-        return Balanced(None if options.balanced == -1 else options.balanced)
+        return Balanced(None if options.balanced is True else options.balanced)
     request: dict[Category, int] = {}
     for want in options.want:
         name, _, number = want.rpartition("=")
@@ -177,8 +194,11 @@ def _ids(typed: list[str], known: ClientInformation) -> tuple[str | int, ...]:
     """Client ids as they were typed, or as the numbers that they look like."""
     ids: list[str | int] = []
     for text in typed:
-        number = text.lstrip("-").isdigit() and not known.knows(text) and known.knows(int(text))
-        ids.append(int(text) if number else text)
+        with suppress(ValueError):
+            if not known.knows(text) and str(int(text)) == text and known.knows(int(text)):
+                ids.append(int(text))
+                continue
+        ids.append(text)
     return tuple(ids)
 
 
@@ -244,7 +264,7 @@ def _table(plan: TestPlan) -> Table:
             f"{total - transfer:.3f}",
             f"{total:.3f}",
         )
-        table.add_row(str(client), *numbers, listed)
+        table.add_row(Text(str(client)), *numbers, Text(listed))
     return table
 
 
@@ -254,6 +274,6 @@ def _picture(plan: TestPlan, path: Path) -> str:
 
     try:
         draw_plan(plan, path)
-    except MissingExtraError as error:
+    except (MissingExtraError, OSError) as error:
         return f"no picture: {error}"
     return f"picture: {path}"

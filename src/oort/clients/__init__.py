@@ -6,6 +6,7 @@
     hashed_ids   the index behind ids when there are many
     hashing      hashes that nobody can prepare collisions for
     statistics   quantiles of columns that change a few rows at a time
+    compiled     the same, and participations, compiled by Numba
     table        the columns themselves, growing as clients join
     given        columns as callers give them: arrays, lists with holes, one value for all
     changes      what can happen to clients, as values

@@ -9,13 +9,12 @@ dozen small steps, and one call does them all.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from oort.clients.columns import EXPLORED, MAX_PARTICIPATIONS_STORED, PRESENT, REMOVED, TRIED
+from oort.clients.statistics import COARSE, SHIFT
+from oort.kernels.compiling import compiled
 
-_compile = njit(cache=True, nogil=True, error_model="numpy")
-
-_SHIFT = np.uint32(12)
+_SHIFT = np.uint32(SHIFT)
 _KNOWN = np.uint8(PRESENT | EXPLORED)
 _UNTRIED_CARE = np.uint8(PRESENT | TRIED)
 _PRESENT = np.uint8(PRESENT)
@@ -23,31 +22,30 @@ _EXPLORED = np.uint8(EXPLORED)
 _TRIED = np.uint8(TRIED)
 _REMOVED = np.uint8(REMOVED)
 _REST = np.uint8(255 - TRIED - REMOVED)
-_COARSE = 512
 
 
-@_compile
+@compiled
 def _count_in(fine, coarse, bits, by):
     bucket = np.int64(bits >> _SHIFT)
     fine[bucket] += by
-    coarse[bucket // _COARSE] += by
+    coarse[bucket // COARSE] += by
 
 
-@_compile
+@compiled
 def bucket_at(fine, coarse, rank):
     """The bucket that holds the value of this rank, counted from 0."""
     group = 0
     while rank >= coarse[group]:
         rank -= coarse[group]
         group += 1
-    bucket = group * _COARSE
+    bucket = group * COARSE
     while rank >= fine[bucket]:
         rank -= fine[bucket]
         bucket += 1
     return bucket
 
 
-@_compile
+@compiled
 def count_rows(rows, flags, utility, duration_s, by, utilities, durations, expected):
     """Count rows in or out of three histograms.
 
@@ -71,7 +69,7 @@ def count_rows(rows, flags, utility, duration_s, by, utilities, durations, expec
     return explored, timed, hinted, untried
 
 
-@_compile
+@compiled
 def pick(rows, flags, participations, duration_s, limit, expected):
     """Distinct rows take part in one more round.
 

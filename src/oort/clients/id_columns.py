@@ -112,7 +112,10 @@ def id_list(values: Any) -> list[ClientId]:
     >>> id_list(np.array([3, 1])), id_list(("a", 2))
     ([3, 1], ['a', 2])
     """
-    return [checked_id(value) for value in plain_items(values)]
+    items = plain_items(values)
+    if set(map(type, items)) == {int} and LOWEST <= min(items) <= max(items) <= HIGHEST:
+        return list(items)
+    return [checked_id(value) for value in items]
 
 
 def id_column(values: Any) -> IdColumn:

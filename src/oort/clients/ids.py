@@ -152,10 +152,11 @@ class _FewIds:
     def __init__(self) -> None:
         self.row_of: dict[ClientId, int] = {}
         self.id_of: list[ClientId | None] = []
+        self.are_rows = True  #: every id is its row number
 
     def find(self, ids: list[ClientId]) -> Rows:
         row_of = self.row_of
-        return np.fromiter((row_of.get(i, -1) for i in ids), np.int64, len(ids))
+        return np.array([row_of.get(i, -1) for i in ids], np.int64)
 
     def place(self, ids: list[ClientId]) -> tuple[Rows, IdColumn | None]:
         rows = self.find(ids)
@@ -169,10 +170,13 @@ class _FewIds:
 
     def append(self, ids: list[ClientId]) -> None:
         start = len(self.id_of)
+        self.are_rows = self.are_rows and ids == list(range(start, start + len(ids)))
         self.id_of.extend(ids)
         self.row_of.update(zip(ids, range(start, start + len(ids)), strict=True))
 
     def of(self, rows: Rows) -> list[ClientId]:
+        if self.are_rows:
+            return list(rows.tolist())
         id_of = self.id_of
         found = [id_of[row] for row in rows.tolist()]
         return found if None not in found else [i for i in found if i is not None]
@@ -183,6 +187,7 @@ class _FewIds:
             if client_id is not None:
                 del self.row_of[client_id]
                 self.id_of[row] = None
+                self.are_rows = False
 
     def column(self) -> IdColumn:
         """All rows; forgotten ones have kind ``GONE``."""
@@ -206,6 +211,7 @@ class _FewIds:
                 message = f"the saved ids are damaged: {client_id!r:.80} stands in two rows"
                 raise DamagedFileError(message)
             ids.id_of.append(client_id)
+        ids.are_rows = ids.id_of == list(range(len(ids.id_of)))
         return ids
 
 

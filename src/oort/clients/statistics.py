@@ -19,9 +19,9 @@ import numpy.typing as npt
 from oort.kernels.arrays import quantile_place
 
 EXACT_ROWS: Final = 4_096
-_SHIFT: Final = 12
-_COARSE: Final = 512  # fine buckets in a coarse one
-_FINE_BUCKETS: Final = 1 << (31 - _SHIFT)
+SHIFT: Final = 12
+COARSE: Final = 512  # fine buckets in a coarse one
+_FINE_BUCKETS: Final = 1 << (31 - SHIFT)
 _CHUNK: Final = 1 << 20
 
 Single = npt.NDArray[np.float32]
@@ -57,7 +57,8 @@ class Histogram:
     def __init__(self) -> None:
         self.count = 0
         self.fine = np.zeros(_FINE_BUCKETS, np.int32)
-        self.coarse = np.zeros(_FINE_BUCKETS // _COARSE, np.int64)
+        self.coarse = np.zeros(_FINE_BUCKETS // COARSE, np.int64)
+        self.pair = (self.fine, self.coarse)  #: as compiled code takes them
 
     def change(self, values: Single, by: int) -> None:
         """Count values in (+1) or out (−1)."""
@@ -67,12 +68,12 @@ class Histogram:
         if values.size < 4096:
             fine = _buckets(values)
             np.add.at(self.fine, fine, by)
-            np.add.at(self.coarse, fine // _COARSE, by)
+            np.add.at(self.coarse, fine // COARSE, by)
             return
         for start in range(0, values.size, _CHUNK):
             fine = _buckets(values[start : start + _CHUNK])
             self.fine += np.int32(by) * np.bincount(fine, minlength=_FINE_BUCKETS).astype(np.int32)
-            coarse = np.bincount(fine // _COARSE, minlength=self.coarse.size)
+            coarse = np.bincount(fine // COARSE, minlength=self.coarse.size)
             self.coarse += by * coarse
 
     def quantile(self, level: float, fast: ModuleType | None = None) -> float:
@@ -96,18 +97,18 @@ class Histogram:
         below = self.coarse.cumsum()
         group = int(below.searchsorted(rank, side="right"))
         inside = rank - (int(below[group - 1]) if group else 0)
-        fine = self.fine[group * _COARSE : (group + 1) * _COARSE]
+        fine = self.fine[group * COARSE : (group + 1) * COARSE]
         place = int(fine.cumsum().searchsorted(inside, side="right"))
-        return group * _COARSE + place
+        return group * COARSE + place
 
 
 def _buckets(values: Single) -> npt.NDArray[np.int64]:
-    return (values.view(np.uint32) >> np.uint32(_SHIFT)).astype(np.int64)
+    return (values.view(np.uint32) >> np.uint32(SHIFT)).astype(np.int64)
 
 
 def _edge(bucket: int, *, upper: bool) -> float:
     if bucket == 0:
         return 0.0  # columns hold nothing between 0 and 1e-30
-    bits = (bucket << _SHIFT) | ((1 << _SHIFT) - 1 if upper else 0)
+    bits = (bucket << SHIFT) | ((1 << SHIFT) - 1 if upper else 0)
     value: float = struct.unpack("<f", struct.pack("<I", bits))[0]
     return value

@@ -41,7 +41,6 @@ _EXPLORED: Final = np.uint8(PRESENT | EXPLORED)
 _UNTRIED_CARE: Final = np.uint8(PRESENT | TRIED)
 
 Single = npt.NDArray[np.float32]
-_Pair = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 
 
 class ClientTable:
@@ -306,6 +305,11 @@ class Statistics:
                 self.count(np.arange(start, min(start + _CHUNK, table.num_rows)), +1)
 
     @property
+    def histograms(self) -> tuple[Histogram, Histogram, Histogram]:
+        """Utilities and durations of the explored, and what is expected of the untried."""
+        return self._utility, self._duration, self._expected
+
+    @property
     def num_untried(self) -> int:
         """Present clients that were never tried."""
         if self.incremental:
@@ -354,7 +358,7 @@ class Statistics:
         if fast is not None:
             columns = (table.flags, table.utility, table.duration_s)
             explored, timed, hinted, untried = fast.count_rows(
-                rows, *columns, by, _pair(self._utility), _pair(self._duration), self._hints()
+                rows, *columns, by, self._utility.pair, self._duration.pair, self._expected.pair
             )
             self._utility.count += by * explored
             self._duration.count += by * timed
@@ -376,13 +380,10 @@ class Statistics:
         """Rows take part in one more round; how many participations of present clients it adds."""
         table = self._table
         columns = (table.flags, table.participations, table.duration_s)
-        added, untried, hinted = fast.pick(rows, *columns, limit, self._hints())
+        added, untried, hinted = fast.pick(rows, *columns, limit, self._expected.pair)
         self._num_untried -= untried
         self._expected.count -= hinted
         return int(added)
-
-    def _hints(self) -> _Pair:
-        return _pair(self._expected)
 
     def _fast(self) -> ModuleType | None:
         return _compiled_for(self._table.num_rows)
@@ -402,10 +403,6 @@ def _compiled_for(num_rows: int) -> ModuleType | None:
 @functools.cache
 def _compiled() -> ModuleType:
     return import_module("oort.clients.compiled")
-
-
-def _pair(histogram: Histogram) -> _Pair:
-    return histogram.fine, histogram.coarse
 
 
 def _sum(counts: npt.NDArray[np.uint16]) -> int:

@@ -4,6 +4,7 @@
     draws             drawing without replacement in NumPy
     compiled          scores and cut-offs fused into one pass, compiled by Numba (extra ``fast``)
     compiled_draws    drawing, compiled
+    compiling         how, and how long machine code is kept
 
 Both give the same answers, to the last bit; ``backend()`` says which one serves. Nothing is
 compiled or imported before it is first needed, and small tables never need it.

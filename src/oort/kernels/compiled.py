@@ -14,17 +14,16 @@ NaN row by row), NumPy's error model (Python's checks every division), and loops
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from oort.kernels.compiled_draws import explore, race
+from oort.kernels.compiled_draws import explore, kth_smallest, race
+from oort.kernels.compiling import compiled
 
 __all__ = ["explore", "pool_of_all", "pool_of_rows", "race", "scores_of"]
 
 _BLOCK = 1024
-_compile = njit(cache=True, nogil=True, error_model="numpy")
 
 
-@_compile
+@compiled
 def _score_block(
     scores,
     utility,
@@ -52,7 +51,7 @@ def _score_block(
         scores[i] = (worth + bonus) * (ratio * ratio)
 
 
-@_compile
+@compiled
 def _score_block_of_equals(scores, duration_s, last_round, uncertainty, preferred_s):
     """The same where everyone's utility is the same."""
     one = np.float32(1)
@@ -67,7 +66,7 @@ def _score_block_of_equals(scores, duration_s, last_round, uncertainty, preferre
         scores[i] = (one + bonus) * (ratio * ratio)
 
 
-@_compile
+@compiled
 def _leave_out(scores, flags, allowed, care, state):
     """Put −1 in the place of rows that are not in the state or not allowed."""
     nothing = np.float32(-1)
@@ -78,7 +77,7 @@ def _leave_out(scores, flags, allowed, care, state):
             scores[i] = scores[i] if allowed[i] else nothing
 
 
-@_compile
+@compiled
 def _count_from(scores, bar):
     """How many scores reach the bar."""
     count = np.int32(0)
@@ -87,7 +86,7 @@ def _count_from(scores, bar):
     return count
 
 
-@_compile
+@compiled
 def _drop_below(rows, found, count, bar):
     """Keep what reaches the bar; gives how many are left."""
     kept = 0
@@ -99,18 +98,18 @@ def _drop_below(rows, found, count, bar):
     return kept
 
 
-@_compile
+@compiled
 def _settled(rows, found, count, wanted, share):
     """Rows and scores of those that reach a share of the ``wanted``-th best, and that score."""
     if count == 0:
         return rows[:0], found[:0], np.float32(np.nan)
     place = count - min(wanted, count)
-    bar = share * np.partition(found[:count], place)[place]
+    bar = share * kth_smallest(found[:count].copy(), place)
     count = _drop_below(rows, found, count, bar)
     return rows[:count], found[:count], bar
 
 
-@_compile
+@compiled
 def _top(
     utility,
     duration_s,
@@ -162,7 +161,7 @@ def _top(
         if better == 0:
             continue
         if count + better > full and count >= wanted:
-            kth = np.partition(found[:count], count - wanted)[count - wanted]
+            kth = kth_smallest(found[:count].copy(), count - wanted)
             bar = share * kth if share * kth > bar else bar
             count = _drop_below(rows, found, count, bar)
             better = _count_from(scores, bar)
@@ -170,8 +169,9 @@ def _top(
         if count + better > rows.size:
             more_rows = np.empty(2 * (count + better), np.int64)
             more_found = np.empty(more_rows.size, np.float32)
-            more_rows[:count] = rows[:count]
-            more_found[:count] = found[:count]
+            for j in range(count):
+                more_rows[j] = rows[j]
+                more_found[j] = found[j]
             rows, found = more_rows, more_found
         for i in range(scores.size):
             if scores[i] >= bar:
@@ -181,7 +181,7 @@ def _top(
     return rows, found, count
 
 
-@_compile
+@compiled
 def pool_of_all(
     utility,
     duration_s,
@@ -229,7 +229,7 @@ def pool_of_all(
         hint = np.float32(0)
 
 
-@_compile
+@compiled
 def scores_of(
     rows,
     utility,
@@ -271,7 +271,7 @@ def scores_of(
     return scores
 
 
-@_compile
+@compiled
 def pool_of_rows(
     rows,
     utility,

@@ -7,12 +7,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from oort.kernels.compiling import compiled
 from oort.kernels.draws import FASTEST_S, FEW, FULL_PASS, LN_2, NEVER, ODD, ROOT_HALF
 from oort.randomness import FACTORS, STEP
-
-_compile = njit(cache=True, nogil=True, error_model="numpy")
 
 _STEP = np.uint64(STEP)
 _FIRST = np.uint64(FACTORS[0])
@@ -31,7 +29,7 @@ _BLOCK = 1024
 _BATCH = 128
 
 
-@_compile
+@compiled
 def _mixed(key, number):
     """64 random bits for a number."""
     bits = np.uint64(number) * _STEP + key
@@ -40,12 +38,12 @@ def _mixed(key, number):
     return bits ^ (bits >> np.uint64(31))
 
 
-@_compile
+@compiled
 def _uniform(key, number):
     return np.float64(_mixed(key, number) >> np.uint64(11)) * _UNIT
 
 
-@_compile
+@compiled
 def _chance(key, name):
     """A number from (0, 1] for a name."""
     number = np.uint64(name)
@@ -55,7 +53,7 @@ def _chance(key, name):
     return np.float64(((first << np.uint64(37)) | others) + _ONE) * _UNIT
 
 
-@_compile
+@compiled
 def _logarithm(value):
     part, exponent = math.frexp(value)
     low = part < ROOT_HALF
@@ -69,13 +67,39 @@ def _logarithm(value):
     return np.float64(exponent - low) * LN_2 + 2.0 * x * series
 
 
-@_compile
+@compiled
+def kth_smallest(values, place):
+    """The value at a place, counted from 0, if values were sorted; they are shuffled."""
+    low, high = 0, values.size - 1
+    while low < high:
+        one, two, three = values[low], values[(low + high) // 2], values[high]
+        pivot = max(min(one, two), min(max(one, two), three))
+        left, right = low, high
+        while left <= right:
+            while values[left] < pivot:
+                left += 1
+            while values[right] > pivot:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left += 1
+                right -= 1
+        if place <= right:
+            high = right
+        elif place >= left:
+            low = left
+        else:
+            return values[place]
+    return values[place]
+
+
+@compiled
 def _finish(key, name, weight):
     """When an entrant of a race finishes."""
     return -_logarithm(_chance(key, name)) / weight
 
 
-@_compile
+@compiled
 def _edge_of(values, count, wanted):
     """At least the ``wanted``-th smallest of some 4-byte floats, and not much more."""
     bits = values[:count].view(np.uint32)
@@ -91,7 +115,7 @@ def _edge_of(values, count, wanted):
     return edge.view(np.float32)[0]
 
 
-@_compile
+@compiled
 def _tighten(earliest, names, weights, places, count, wanted, key):
     """Drop entrants that cannot be among the first; gives how many are left, and a bar for more.
 
@@ -113,13 +137,54 @@ def _tighten(earliest, names, weights, places, count, wanted, key):
     return left, bar
 
 
-@_compile
+@compiled
+def _taken(values, places):
+    taken = np.empty(places.size, values.dtype)
+    for i in range(places.size):
+        taken[i] = values[places[i]]
+    return taken
+
+
+@compiled
+def _is_later(finish, names, one, other):
+    if finish[one] != finish[other]:
+        return finish[one] > finish[other]
+    return names[one] > names[other]
+
+
+@compiled
+def _heap_sorted(finish, names, places):
+    """The same for very many."""
+    count = finish.size
+    order = np.arange(count)
+    for step in range(count // 2 + count):
+        if step < count // 2:  # build the heap, the latest on top
+            at, end = count // 2 - 1 - step, count
+        else:  # take the latest off
+            end = count - 1 - (step - count // 2)
+            order[0], order[end] = order[end], order[0]
+            at = 0
+        while 2 * at + 1 < end:
+            child = 2 * at + 1
+            if child + 1 < end and _is_later(finish, names, order[child + 1], order[child]):
+                child += 1
+            if not _is_later(finish, names, order[child], order[at]):
+                break
+            order[at], order[child] = order[child], order[at]
+            at = child
+    return _taken(places, order)
+
+
+@compiled
 def _ordered(finish, names, places):
     """Places in the order of arrival; of two that arrive together, the lower name first."""
     count = finish.size
     if count > _MANY:
-        return places[np.argsort(finish, kind="mergesort")]
-    low, high = finish.min(), finish.max()
+        return _heap_sorted(finish, names, places)
+    low, high = finish[0], finish[0]
+    for i in range(count):
+        low = finish[i] if finish[i] < low else low
+        high = finish[i] if finish[i] > high else high
     scale = (count - 1) / (high - low) if high > low else 0.0
     starts = np.zeros(count + 1, np.int64)
     for i in range(count):
@@ -143,10 +208,10 @@ def _ordered(finish, names, places):
             order[at] = other
             at -= 1
         order[at] = mover
-    return places[order]
+    return _taken(places, order)
 
 
-@_compile
+@compiled
 def _winners(names, weights, places, count, wanted, key):
     """Places of the first of these entrants, in the order of their arrival."""
     if count == 0:
@@ -155,7 +220,7 @@ def _winners(names, weights, places, count, wanted, key):
     for i in range(count):
         finish[i] = _finish(key, names[i], weights[i])
     if count > wanted:
-        last = np.partition(finish, wanted - 1)[wanted - 1]
+        last = kth_smallest(finish.copy(), wanted - 1)
         kept = 0
         for i in range(count):
             if finish[i] <= last and kept < wanted:
@@ -165,7 +230,7 @@ def _winners(names, weights, places, count, wanted, key):
     return _ordered(finish[:count], names, places)
 
 
-@_compile
+@compiled
 def race(names, weights, wanted, key):
     """Places of the winners, in the order of their arrival.
 
@@ -206,27 +271,28 @@ def race(names, weights, wanted, key):
     return _winners(called, weighed, places, count, wanted, key)
 
 
-@_compile
+@compiled
 def _wider(array, size):
     """The same array with room for more."""
     wider = np.empty(size, array.dtype)
-    wider[: array.size] = array
+    for i in range(array.size):
+        wider[i] = array[i]
     return wider
 
 
-@_compile
+@compiled
 def _speed(duration, typical):
     """Expected speed: 1/duration, what is typical where nothing is expected."""
     return 1.0 / _expected(duration, typical)
 
 
-@_compile
+@compiled
 def _expected(duration, typical):
     filled = np.float64(typical if np.isnan(duration) else duration)
     return filled if filled > FASTEST_S else FASTEST_S
 
 
-@_compile
+@compiled
 def _earliest(earliest, start, shared, duration_s, flags, allowed, care, state, typical_s, key):
     """When each of a block of rows can finish at the earliest; never, where it does not count.
 
@@ -247,7 +313,7 @@ def _earliest(earliest, start, shared, duration_s, flags, allowed, care, state, 
             earliest[i] = earliest[i] if allowed[i] else _NEVER
 
 
-@_compile
+@compiled
 def _count_to(values, bar):
     """How many values do not exceed the bar."""
     count = np.int32(0)
@@ -256,7 +322,7 @@ def _count_to(values, bar):
     return count
 
 
-@_compile
+@compiled
 def _race_of_all(duration_s, flags, allowed, care, state, typical_s, seen, taken, wanted, key):
     """The rows that win among all in a state, those seen and taken aside, by blocks of rows."""
     full = max(4 * (wanted + taken), 512)
@@ -282,14 +348,12 @@ def _race_of_all(duration_s, flags, allowed, care, state, typical_s, seen, taken
             typical_s,
             key,
         )
-        if _count_to(earliest, bar) == 0:
-            continue
-        for i in range(earliest.size):
+        for i in range(earliest.size if _count_to(earliest, bar) else 0):
             if earliest[i] <= bar:
                 soonest[count] = earliest[i]
                 names[count] = start + i
                 count += 1
-        if count > full:
+        if count > full or (start + _BLOCK >= flags.size and count > 2 * (wanted + taken)):
             for i in range(count):
                 weights[i] = _speed(duration_s[names[i]], typical_s)
             count, bar = _tighten(soonest, names, weights, names, count, wanted + taken, key)
@@ -307,7 +371,7 @@ def _race_of_all(duration_s, flags, allowed, care, state, typical_s, seen, taken
     return _winners(names, weights, names.copy(), left, min(wanted, left), key)
 
 
-@_compile
+@compiled
 def _slot(table, row):
     """Where a row stands in a hash table, or would."""
     mask = table.size - 1
@@ -317,7 +381,7 @@ def _slot(table, row):
     return at
 
 
-@_compile
+@compiled
 def _propose(
     picked, seen, duration_s, flags, allowed, care, state, typical_s, highest, limit, key
 ):
@@ -356,14 +420,16 @@ def _propose(
     return count
 
 
-@_compile
+@compiled
 def explore(duration_s, flags, allowed, care, state, typical_s, highest, entrants, wanted, keys):
     """Rows in a state, drawn in proportion to their expected speed: proposals, then a race."""
     picked = np.empty(min(wanted, entrants), np.int64)
     room = 16
     while room < 2 * picked.size:
         room *= 2
-    seen = np.full(room, -1, np.int64)
+    seen = np.empty(room, np.int64)
+    for i in range(room):
+        seen[i] = -1
     count = 0
     if entrants > FEW and 4 * wanted <= entrants:
         limit = flags.size // FULL_PASS
@@ -386,5 +452,6 @@ def explore(duration_s, flags, allowed, care, state, typical_s, highest, entrant
     rest = _race_of_all(
         duration_s, flags, allowed, care, state, typical_s, seen, count, short, keys[1]
     )
-    picked[count : count + rest.size] = rest
+    for i in range(rest.size):
+        picked[count + i] = rest[i]
     return picked[: count + rest.size]

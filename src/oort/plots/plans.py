@@ -96,14 +96,14 @@ def draw_comparison(
 def draw_scale(cases: Sequence[Mapping[str, Any]], path: str | PathLike[str]) -> None:
     """Draw solver time over the number of categories, a line per population and budget."""
     names = list(dict.fromkeys(case["population"] for case in cases))
-    budgets = list(dict.fromkeys(case["budget_kind"] for case in cases))
-    figure = _figure(3.6 * len(names), 3.6)
+    figure = _figure(max(5.0, 3.6 * len(names)), 4.2)
     panels = figure.subplots(1, len(names), sharey=True, squeeze=False)
     for axes, name in zip(panels[0], names, strict=True):
-        for kind, style in zip(budgets, ("-", "--", ":"), strict=False):
+        for kind, style in zip(_BUDGETS, ("-", "--", ":"), strict=True):
             own = [c for c in cases if c["population"] == name and c["budget_kind"] == kind]
             for method in ("oort", "paper"):
                 done = [c for c in own if c["method"] == method and c.get("solver_s") is not None]
+                done.sort(key=lambda case: case["categories"])
                 if not done:
                     continue
                 axes.plot(
@@ -113,7 +113,7 @@ def draw_scale(cases: Sequence[Mapping[str, Any]], path: str | PathLike[str]) ->
                     marker="o",
                     markersize=3,
                     color=_COLOURS[method],
-                    label=f"{_NAMES[method]}, {_BUDGETS.get(kind, kind)}",
+                    label=f"{_NAMES[method]}, {_BUDGETS[kind]}",
                 )
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -121,7 +121,13 @@ def draw_scale(cases: Sequence[Mapping[str, Any]], path: str | PathLike[str]) ->
         axes.set_xlabel("categories asked for")
         axes.grid(alpha=0.3)
     panels[0][0].set_ylabel("solver, seconds")
-    panels[0][0].legend(frameon=False, fontsize=7)
+    known: dict[str, Any] = {}
+    for axes in panels[0]:
+        lines, labels = axes.get_legend_handles_labels()
+        known |= dict(zip(labels, lines, strict=True))
+    figure.legend(
+        known.values(), known, loc="outside lower center", ncols=2, frameon=False, fontsize=8
+    )
     figure.savefig(path, dpi=150)
 
 

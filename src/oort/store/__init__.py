@@ -28,7 +28,8 @@ From the call down to the disk:
 And for people:
 
     inspection     what is in a store, and whether it is sound
-    repair         cut a damaged tail, salvage a damaged file
+    repair         cut a damaged tail, and say what was lost
+    salvage        a damaged file, a lost row: what jobs stand on
     transfer       export, import, backup
     migration      a newer schema, after a backup
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -64,8 +65,7 @@ class Acknowledged:
     def close(self) -> None:
         """Give the file back, synced."""
         if self._handle is not None:
-            try:
+            with suppress(OSError):
                 os.fsync(self._handle)
-            finally:
-                os.close(self._handle)
-                self._handle = None
+            os.close(self._handle)
+            self._handle = None

@@ -9,12 +9,17 @@ Both speak the SQL in this package: placeholders are ``?``, and types are those 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+from urllib.parse import unquote
 
 from oort.errors import InvalidArgumentError
+
+_NAME_AND_PASSWORD: Final = re.compile(r"(\w[\w+]*://[^:@/?]*:)(.*)@", re.DOTALL)
+_PASSWORD: Final = re.compile(r"(?<=password=)(?:'[^']*'|[^&\s]+)", re.IGNORECASE)
 
 Row = tuple[Any, ...]
 
@@ -30,6 +35,7 @@ class Database(ABC):
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.address = url  #: the same, from whichever working directory
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
@@ -60,8 +66,8 @@ class Database(ABC):
         """Run one statement; gives the number of rows that it changed."""
 
     @abstractmethod
-    def insert(self, sql: str, rows: Sequence[Row]) -> None:
-        """Run one statement for each row."""
+    def insert(self, sql: str, rows: Sequence[Row]) -> int:
+        """Run one statement for each row; gives the number of rows that they made in all."""
 
     @abstractmethod
     def lock(self, name: str) -> None:
@@ -74,6 +80,10 @@ class Database(ABC):
     @abstractmethod
     def damage(self) -> list[str]:
         """What the database itself finds wrong with its own structure."""
+
+    def definitions(self) -> dict[str, bytes]:
+        """How each table was made, where the database keeps that as text."""
+        return {}
 
     @abstractmethod
     def size(self) -> int:
@@ -105,6 +115,9 @@ def connect(url: str, *, create: bool = False, background: bool = False) -> Data
         MissingExtraError: psycopg is not installed.
     """
     scheme, _, rest = str(url).partition("://")
+    if scheme == "sqlite" and rest == "/:memory:":
+        message = "a store must be on disk: oort.create_training_selector() keeps all in memory"
+        raise InvalidArgumentError(message)
     if scheme == "sqlite" and rest.startswith("/") and rest != "/":
         from oort.store.sqlite import SQLite
 
@@ -114,7 +127,7 @@ def connect(url: str, *, create: bool = False, background: bool = False) -> Data
 
         return Postgres(url, background=background)
     must_be = "sqlite:///FILE or postgresql://USER@HOST/NAME"
-    message = f"the address of a store must be {must_be}; got {url!r:.200}"
+    message = f"the address of a store must be {must_be}; got {shown(str(url))!r:.200}"
     raise InvalidArgumentError(message)
 
 
@@ -128,13 +141,25 @@ def is_url(text: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """An address without its password.
+    """An address without its password, wherever that stands.
 
     >>> shown("postgresql://oort:secret@db/oort")
     'postgresql://oort:…@db/oort'
+    >>> shown("postgresql://db/oort?user=oort&password=secret")
+    'postgresql://db/oort?user=oort&password=…'
     """
-    scheme, found, rest = url.partition("://")
-    user, at, place = rest.rpartition("@")
-    name, colon, _ = user.partition(":")
-    secret = scheme != "sqlite" and at and colon
-    return f"{scheme}{found}{name}:…@{place}" if secret else url
+    if url.startswith("sqlite:"):
+        return url
+    return _PASSWORD.sub("…", _NAME_AND_PASSWORD.sub(r"\1…@", url))
+
+
+def secrets(url: str) -> list[str]:
+    """The passwords in an address as they are written there, and as they are meant.
+
+    >>> secrets("postgresql://oort:s%40@db/oort")
+    ['s%40', 's@']
+    """
+    named = _NAME_AND_PASSWORD.match(url)
+    written = [*_PASSWORD.findall(url), *([named[2]] if named else [])]
+    forms = {form for password in written for form in (password, unquote(password)) if form}
+    return sorted(forms, key=len, reverse=True)

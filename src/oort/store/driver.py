@@ -12,10 +12,9 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from types import TracebackType
-from typing import Any, Final, Self
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, Self, cast
 
 from oort.errors import LeaseError, OortError, StoreError, StoreUnavailableError
 from oort.store import journal as journals
@@ -36,37 +35,36 @@ _TRY_AGAIN_S: Final = 1.0
 
 
 class CallLock:
-    """The lock of a selector, which looks whether the selector may be used at all."""
+    """The lock of a selector, which looks whether the selector may be used at all.
+
+    Ctrl-C may come between any two steps of Python, and must not leave it held: it is taken where
+    a handler sees it, and given back by a method of the lock's own, which no interrupt divides.
+    """
 
     def __init__(self, before: Callable[[], None]) -> None:
-        self._lock = threading.RLock()
-        self._depth = 0
+        self.plain: Any = threading.RLock()  #: the lock alone
         self._before = before
 
     def __enter__(self) -> None:
-        self._lock.acquire()
-        self._depth += 1
-        if self._depth == 1:
-            try:
-                self._before()
-            except BaseException:
-                self.__exit__(None, None, None)
-                raise
+        if self.plain._is_owned():  # a call inside a call
+            return
+        try:
+            self.plain.acquire()
+            self._before()
+        except BaseException:
+            if self.plain._is_owned():
+                self.plain.release()
+            raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._depth -= 1
-        self._lock.release()
+    @property
+    def __exit__(self) -> Callable[..., None]:
+        # Looked up before __enter__ is called: whoever finds the lock held leaves it so.
+        leave: Callable[..., None] = self.plain.__exit__
+        return _stay if self.plain._is_owned() else leave
 
-    @contextmanager
-    def unchecked(self) -> Iterator[None]:
-        """The lock alone."""
-        with self._lock:
-            yield
+
+def _stay(*_: object) -> None:
+    """The lock belongs to a call further out."""
 
 
 class Driver(ABC):
@@ -82,7 +80,8 @@ class Driver(ABC):
         settings: StoreConfig,
     ) -> None:
         """Bring the selector to where its job stands, and keep it there."""
-        self._lock = self._call_lock = CallLock(self._before_call)
+        self._call_lock = CallLock(self._before_call)
+        self._lock = cast(AbstractContextManager[Any], self._call_lock)
         self._database = database
         self._lease = lease
         self._acknowledged = acknowledged
@@ -95,12 +94,13 @@ class Driver(ABC):
         self._tried_s = -_TRY_AGAIN_S
         self._batch: list[Any] | None = None
         self._capture: Capture | Copy | None = None
+        self.one_snapshot = threading.Lock()  #: held while one is taken
         found = recover(database, lease.job, self)
         self._snapshot_sequence = found.snapshot.sequence if found.snapshot is not None else 0
         self._journal = Journal(database, lease, acknowledged, patience_s=settings.patience_s)
         self._journal.sequence = found.sequence
         self._bytes_at_snapshot = 0
-        self._keeper = Keeper(self, database.url, lease, settings.lease_s)
+        self._keeper = Keeper(self, database.address, lease, settings.lease_s)
         self._keeper.start()
         self._let_go = weakref.finalize(self, _let_go, database, lease, acknowledged, self._pid)
         if self.snapshot_is_due:
@@ -145,23 +145,26 @@ class Driver(ABC):
         """Take a snapshot now and delete everything older, forgotten clients for good.
 
         Raises:
-            StoreUnavailableError: It was not possible now.
+            StoreUnavailableError: It was not possible now; nothing is lost, try again.
+            LeaseError: Another process has taken over.
         """
         with self._lock:
             if self._batch is not None:
                 message = "compact() must be called outside a batch: the batch is not committed"
                 raise StoreError(message)
-        database = connect(self._database.url, background=True)
+        database = connect(self._database.address, background=True)
         try:
             keepers.snapshot(database, self, self._lease, keep_previous=False)
             keepers.compact(database, self._lease, keep_previous=False)
+            if not leases.is_held(database, self._lease):
+                raise leases.lost(database, self._lease)
             database.tidy(erase=True)
         finally:
             database.close()
 
     def close(self) -> None:
         """Let go of the job: another process may open it at once. Calls are refused from now."""
-        with self._call_lock.unchecked():
+        with self._call_lock.plain:
             if self._closed or os.getpid() != self._pid:
                 return
             self._closed = True
@@ -179,15 +182,21 @@ class Driver(ABC):
     def _commit(
         self, changes: Sequence[Any], along: Callable[[Database], None] | None = None
     ) -> None:
-        """Write changes down, and whatever else belongs into the same transaction."""
+        """Write changes down, and whatever else belongs into the same transaction.
+
+        The caller then makes memory so, and says so by ``_is_so``: until then, whatever happens,
+        memory would be read anew before the next call.
+        """
         if not changes:
             return
         if self._unsettled:
             self._settle()
-        self._unsettled = True  # until it is known that it was committed, whatever is raised
+        was_ahead = self._ahead
+        self._unsettled = self._ahead = True  # whatever is raised, wherever an interrupt comes
         try:
             self._journal.commit(changes, along)
         except StoreUnavailableError as error:
+            self._ahead = was_ahead
             if getattr(error, "uncertain", False):
                 message = f"{error}; whether this call was committed is not known yet"
                 raise StoreUnavailableError(message) from error
@@ -196,6 +205,10 @@ class Driver(ABC):
             self._lost = True
             raise
         self._unsettled = False
+
+    def _is_so(self) -> None:
+        """Memory holds what was committed."""
+        self._ahead = False
         if self.snapshot_is_due:
             self._keeper.wake()
 
@@ -264,7 +277,7 @@ class Driver(ABC):
 
     def begin_capture(self) -> Capture | Copy | None:
         """Begin a copy of everything; none where nothing happened since the last one."""
-        with self._call_lock.unchecked():
+        with self._call_lock.plain:
             if self._batch is not None or self._ahead or self._lost:
                 return None
             if self._journal.sequence == self._snapshot_sequence:
@@ -275,18 +288,18 @@ class Driver(ABC):
 
     def copy_slice(self, capture: Capture | Copy) -> bool:
         """Copy some more; false when there is nothing left to copy."""
-        with self._call_lock.unchecked():
+        with self._call_lock.plain:
             return not capture.spoiled and capture.copy_slice()
 
     def drop_capture(self, capture: Capture | Copy) -> None:
         """The copy is written, or not wanted any more."""
-        with self._call_lock.unchecked():
+        with self._call_lock.plain:
             if self._capture is capture:
                 self._capture = None
 
     def note_snapshot(self, sequence: int) -> None:
         """A snapshot is complete."""
-        with self._call_lock.unchecked():
+        with self._call_lock.plain:
             self._snapshot_sequence = sequence
 
     def note_lease_lost(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, NoReturn, Self
 
 from oort.config import TrainingConfig
@@ -46,19 +46,26 @@ class DurableSelector(Replayed, Driver):
         """Make one commit of several calls: all of them happen, or none.
 
         Inside, calls see what the calls before them did. They are committed at the end; if that
-        fails, or something is raised inside, none of them happened. Other threads wait.
+        fails, or something is raised inside, none of them happened. Other threads wait. A batch
+        inside a batch belongs to it: where it fails, the outer one cannot be committed either.
 
         Raises:
             StoreUnavailableError: It could not be committed.
+            StoreError: Something inside failed halfway, and that was not raised.
         """
         with self._lock:
             if self._batch is not None:
-                yield self
+                with self._inner_batch(self._batch):
+                    yield self
                 return
-            self._batch = []
+            self._batch, self._half_done = [], False
             try:
                 yield self
+                if self._half_done:
+                    message = "something inside the batch failed halfway: none of it happened"
+                    raise StoreError(message)
                 self._commit(self._batch)
+                self._is_so()
             except BaseException:
                 if self._batch:
                     self._ahead = True
@@ -66,6 +73,15 @@ class DurableSelector(Replayed, Driver):
                 raise
             finally:
                 self._batch = None
+
+    @contextmanager
+    def _inner_batch(self, changes: list[Any]) -> Iterator[None]:
+        before = len(changes)
+        try:
+            yield
+        except BaseException:
+            self._half_done = self._half_done or len(changes) > before
+            raise
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> NoReturn:
@@ -78,13 +94,16 @@ class DurableSelector(Replayed, Driver):
         changes = list(changes)
         if self._batch is None:
             self._commit(changes)
-            self._ahead = True  # until all of it is so: an interrupt must not leave half of it
+            self._make_all_so(changes)
+            self._is_so()
         else:
-            self._batch.extend(changes)
+            with self._inner_batch(self._batch):
+                self._batch.extend(changes)
+                self._make_all_so(changes)
+
+    def _make_all_so(self, changes: Iterable[Change]) -> None:
         for change in changes:
             self._make_so(change)
-        if self._batch is None:
-            self._ahead = False
 
     def _make_so(self, change: Change) -> None:
         if self._capture is not None:
@@ -92,7 +111,7 @@ class DurableSelector(Replayed, Driver):
         Replayed._do(self, [change])
 
     def _as_one(self) -> AbstractContextManager[Any]:
-        return self.batch() if self._batch is None else nullcontext()
+        return self.batch()
 
     def _take_missed(self, entry: journals.Entry) -> None:
         change = training_change(entry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from oort.errors import DamagedStoreError, OortError, StoreError
+from oort.errors import DamagedStoreError, OortError
 from oort.store import jobs, journal, processes, records, recovery, schema, snapshots
 from oort.store import lease as leases
 from oort.store.database import Database, connect, shown
@@ -60,16 +60,13 @@ def inspect(url: str, job: str | None = None) -> StoreReport:
     database = connect(url)
     try:
         version = schema.version_of(database)
-        damage = database.damage()
+        damage = schema.damage(database)
         try:
             found = schema.jobs(database)
         except DamagedStoreError as error:
             found, damage = [], [*damage, str(error)]
         if job is not None:
-            found = [candidate for candidate in found if candidate.name == job]
-            if not found and not damage:
-                message = f"{shown(url)} has no job {job!r}"
-                raise StoreError(message)
+            found = [] if damage and not found else [schema.existing_job(database, job)]
         reports = [_report(database, each) for each in found]
         return StoreReport(shown(url), version, database.size(), reports, damage)
     finally:

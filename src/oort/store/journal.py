@@ -21,7 +21,10 @@ from oort.store.lease import OPENED, Lease
 from oort.store.payloads import AnyChange, decode, encode
 
 PIECE_BYTES: Final = 1 << 20
-_INSERT: Final = "INSERT INTO oort_journal VALUES (?, ?, ?, ?, ?, ?, ?)"
+_INSERT: Final = (
+    "INSERT INTO oort_journal SELECT ?, ?, ?, ?, ?, ?, ? "
+    "WHERE EXISTS (SELECT 1 FROM oort_leases WHERE job = ? AND epoch = ?)"
+)
 _FIRST_WAIT_S: Final = 0.05
 
 
@@ -85,8 +88,8 @@ class Journal:
                 break
             except StoreUnavailableError as error:
                 uncertain = uncertain or getattr(error, "uncertain", False)
-                lasting = self._database.kind == "sqlite" or time.monotonic() + wait_s > until_s
-                if lasting:
+                lasting = getattr(error, "lasting", self._database.kind == "sqlite")
+                if lasting or time.monotonic() + wait_s > until_s:
                     error.uncertain = uncertain  # type: ignore[attr-defined]
                     raise
             time.sleep(wait_s)
@@ -97,9 +100,16 @@ class Journal:
             self._acknowledged.note(self._lease.job.number, self.sequence)
 
     def _write(self, rows: list[Row], along: Callable[[Database], None] | None = None) -> None:
+        """Insert the rows, if the lease is still ours.
+
+        Where another process has taken over, the number is taken; or, once that one has deleted
+        old entries, at least the epoch is another.
+        """
+        held = (self._lease.job.number, self._lease.epoch)
         try:
             with self._database.transaction():
-                self._database.insert(_INSERT, rows)
+                if self._database.insert(_INSERT, [(*row, *held) for row in rows]) != len(rows):
+                    raise leases.lost(self._database, self._lease)
                 if along is not None:
                     along(self._database)
         except ConflictError:

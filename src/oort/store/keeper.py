@@ -11,6 +11,8 @@ import logging
 import threading
 import time
 import weakref
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from oort.errors import OortError
@@ -36,7 +38,7 @@ class Keeper:
         self._url = url
         self._lease = lease
         self._every_s = lease_s / _BEATS_PER_LEASE
-        self._wake = threading.Event()
+        self._signals: SimpleQueue[None] = SimpleQueue()  # an Event could be left locked by Ctrl-C
         self._stop = False
         self._thread = threading.Thread(
             target=self._run, name=f"oort-keeper-{lease.job.name}", daemon=True
@@ -48,12 +50,13 @@ class Keeper:
 
     def wake(self) -> None:
         """There may be something to do."""
-        self._wake.set()
+        if self._signals.empty():
+            self._signals.put(None)
 
     def stop(self) -> None:
         """End, when what is under way is done."""
         self._stop = True
-        self._wake.set()
+        self._signals.put(None)
         if self._thread is not threading.current_thread() and self._thread.is_alive():
             self._thread.join()
 
@@ -61,8 +64,8 @@ class Keeper:
         database: Database | None = None
         next_beat_s = time.monotonic() + self._every_s
         while not self._stop and self._selector() is not None:
-            self._wake.wait(max(0.0, next_beat_s - time.monotonic()))
-            self._wake.clear()
+            with suppress(Empty):
+                self._signals.get(timeout=max(0.0, next_beat_s - time.monotonic()))
             if self._stop:
                 break
             try:
@@ -76,6 +79,9 @@ class Keeper:
                 self._keep_house(database)
             except OortError as error:
                 _log.warning("job %r: %s; trying again later", self._lease.job.name, error)
+                next_beat_s = time.monotonic() + self._every_s
+            except Exception:  # without this thread the lease would be lost
+                _log.exception("job %r: housekeeping failed", self._lease.job.name)
                 next_beat_s = time.monotonic() + self._every_s
         if database is not None:
             database.close()
@@ -96,7 +102,15 @@ class Keeper:
 def snapshot(
     database: Database, selector: Driver, lease: Lease, *, keep_previous: bool = True
 ) -> None:
-    """Take a snapshot, and delete what it makes superfluous."""
+    """Take a snapshot, and delete what it makes superfluous.
+
+    One at a time: a selector tells one copy in the making what is about to change.
+    """
+    with selector.one_snapshot:
+        _snapshot(database, selector, lease, keep_previous=keep_previous)
+
+
+def _snapshot(database: Database, selector: Driver, lease: Lease, *, keep_previous: bool) -> None:
     while True:
         capture = selector.begin_capture()
         if capture is None:
@@ -167,7 +181,8 @@ def discard_entries(database: Database, lease: Lease, until: int) -> None:
 
 def _forgotten_since(database: Database, job: int, snapshot: snapshots.Listed) -> bool:
     found = database.query(
-        "SELECT count(*) FROM oort_journal WHERE job = ? AND kind = 'forgotten' AND sequence > ?",
+        "SELECT count(*) FROM oort_journal WHERE job = ? AND sequence > ? "
+        "AND kind IN ('forgotten', 'dropped')",
         job,
         snapshot.sequence,
     )

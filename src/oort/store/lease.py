@@ -6,7 +6,7 @@ cannot see the holder's process watches the beat, and takes over when it has sto
 length of the lease by its own monotonic clock.
 
 Taking over writes an entry into the journal under the new epoch. A holder that was only asleep
-finds its next sequence number taken, and can write nothing any more.
+finds its next sequence number taken, or the epoch another, and can write nothing any more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ from oort.store.database import ConflictError, Database, shown
 from oort.store.schema import Job
 
 OPENED: Final = "opened"
+_MOST_CONFLICTS: Final = 1_000
 _LOOKS: Final = 40  # how often a watched beat is looked at
+
+#: Signatures of this process that nobody uses any more, also where the database was never told.
+_given_up: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +48,22 @@ def acquire(database: Database, job: Job, lease_s: float, *, beyond: int = 0) ->
     holder = processes.signature()
     watched: tuple[int, int] | None = None
     since_s = time.monotonic()
+    conflicts = 0
     while True:
         try:
             with database.transaction():
                 epoch, beat, other = current(database, job, for_update=True)
-                alive = processes.is_alive(other) if other else False
+                unused = not other or other in _given_up
+                alive = False if unused else processes.is_alive(other)
                 still = watched == (epoch, beat) and time.monotonic() - since_s >= lease_s
                 if alive is False or still:
                     return _take(database, job, epoch + 1, holder, beyond)
-        except ConflictError:
-            continue  # the old holder committed one more entry just now
+        except ConflictError as error:
+            conflicts += 1
+            if conflicts < _MOST_CONFLICTS:
+                continue  # the old holder committed one more entry just now
+            message = f"{shown(database.url)} is damaged: an index disagrees with its table"
+            raise DamagedStoreError(message) from error
         if alive or (watched is not None and watched != (epoch, beat)):
             raise _refused(database, job, other)
         watched = (epoch, beat)
@@ -122,6 +132,7 @@ def renew(database: Database, lease: Lease) -> bool:
 
 def release(database: Database, lease: Lease) -> None:
     """Let the next one in at once."""
+    _given_up.add(lease.holder)
     with database.transaction():
         database.execute(
             "UPDATE oort_leases SET holder = '' WHERE job = ? AND epoch = ?",

@@ -78,6 +78,12 @@ def _refuse_if_driven(database: Database) -> None:
 
 
 def _beside(database: Database, version: int) -> Path:
+    """A name that is free: that of an upgrade which failed later on may be taken."""
+    wanted = Path(f"oort-backup.version-{version}.db")
     if isinstance(database, SQLite):
-        return database.path.with_name(f"{database.path.name}.version-{version}")
-    return Path(f"oort-backup.version-{version}.db")
+        wanted = database.path.with_name(f"{database.path.name}.version-{version}")
+    path, number = wanted, 1
+    while path.exists():
+        number += 1
+        path = wanted.with_name(f"{wanted.name}-{number}")
+    return path

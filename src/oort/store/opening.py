@@ -13,7 +13,6 @@ from oort.config import TrainingConfig
 from oort.errors import (
     ConfigError,
     DamagedStoreError,
-    InvalidArgumentError,
     StoreError,
 )
 from oort.store import keeper, records, schema, snapshots
@@ -71,7 +70,7 @@ def open_selector(
     >>> folder.cleanup()
     """
     wanted = TrainingConfig.from_dict(config) if isinstance(config, Mapping) else config
-    new = (wanted or TrainingConfig()).to_dict()
+    new = Replayed(wanted).config.to_dict()  # refused before anything is made
 
     def make(database: Database, lease: Lease, settings: StoreConfig) -> DurableSelector:
         before = config_of(lease.job)
@@ -80,7 +79,7 @@ def open_selector(
         chosen = before if wanted is None else wanted
         return DurableSelector(database, lease, chosen, _note(database), settings)
 
-    return _opened(url, job, new, make, store or StoreConfig())
+    return _opened(url, job, new, make, store)
 
 
 def open_testing_selector(
@@ -107,24 +106,21 @@ def open_testing_selector(
         LeaseError: Another process drives the job.
         StoreError: The store cannot be used, or the job is a training job.
     """
-    named = None if categories is None else list(categories)
-    new = testing_settings(seed or 0, named)
+    new = testing_settings(0 if seed is None else seed, categories)
 
     def make(database: Database, lease: Lease, settings: StoreConfig) -> DurableTestingSelector:
-        records.require(database)
         before = json.loads(lease.job.settings)
         if before.get("what") != new["what"]:
             message = f"job {job!r} in {shown(url)} must be a testing job; it is a training job"
             raise StoreError(message)
-        for name, value in (("seed", seed), ("categories", named)):
-            if value is not None and value != before[name]:
-                message = (
-                    f"{name} must be that of job {job!r}, {before[name]!r:.80}; got {value!r:.80}"
-                )
+        for name, given in (("seed", seed), ("categories", categories)):
+            if given is not None and new[name] != before[name]:
+                was, now = before[name], new[name]
+                message = f"{name} must be that of job {job!r}, {was!r:.80}; got {now!r:.80}"
                 raise ConfigError(message)
         return DurableTestingSelector(database, lease, _note(database), settings)
 
-    return _opened(url, job, new, make, store or StoreConfig())
+    return _opened(url, job, new, make, store)
 
 
 def _opened(
@@ -132,16 +128,14 @@ def _opened(
     job: object,
     new: Mapping[str, Any],
     make: Callable[[Database, Lease, StoreConfig], _Driver],
-    settings: StoreConfig,
+    store: StoreConfig | None,
 ) -> _Driver:
     """Find or make the job, take its lease, and hand both to what drives it."""
-    if not isinstance(job, str) or job == "":
-        message = f"job must be a name; got {job!r:.80}"
-        raise InvalidArgumentError(message)
+    name, settings = schema.checked_name(job), StoreConfig() if store is None else store
     database = connect(url, create=True)
     lease: Lease | None = None
     try:
-        found = _found_or_made(database, job, new)
+        found = _found_or_made(database, name, new)
         beyond = acknowledged_sequence(database, found)
         lease = leases.acquire(database, found, settings.lease_s, beyond=beyond)
         return make(database, lease, settings)
@@ -163,6 +157,8 @@ def _found_or_made(database: Database, name: str, settings: Mapping[str, Any]) -
     job = schema.job_named(database, name)
     if job is not None:
         return job
+    if "what" in settings:
+        records.require(database)
     try:
         with database.transaction():
             job = schema.add_job(database, name, settings)

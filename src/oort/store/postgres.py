@@ -17,12 +17,14 @@ from oort.errors import (
     missing_extra,
 )
 from oort.store.checksums import checksum
-from oort.store.database import ConflictError, Database, Row, shown
+from oort.store.database import ConflictError, Database, Row, secrets, shown
 
 _CONNECT_S: Final = 5
 _WAIT_MS: Final = 30_000
 _TYPES: Final = {"BLOB": "BYTEA", "INTEGER": "BIGINT"}
 _DAMAGED: Final = ("XX001", "XX002")  # data_corrupted, index_corrupted
+_DISK_FULL: Final = "53100"
+_HOLD_CLIENTS: Final = {"oort_journal", "oort_chunks", "oort_snapshots", "oort_records"}
 _NOT_NOW: Final = ("08", "53", "57", "40", "55")  # connection, resources, shutdown, retry, locks
 
 
@@ -52,21 +54,28 @@ class Postgres(Database):
                 "keepalives_interval": 5,
                 "keepalives_count": 3,
             }
-            self._open = self._psycopg.connect(self.url, autocommit=True, **options, **keep)
-            self._open.prepare_threshold = None  # poolers between us and the server lose these
-            self._open.execute(f"SET lock_timeout = {_WAIT_MS}")
-            self._open.execute("SET client_min_messages = warning")
+            fresh = self._psycopg.connect(self.url, autocommit=True, **options, **keep)
+            fresh.prepare_threshold = None  # poolers between us and the server lose these
+            fresh.execute(f"SET lock_timeout = {_WAIT_MS}")
+            fresh.execute("SET client_min_messages = warning")
+            self._open = fresh
         return self._open
+
+    def _idle(self) -> Any:
+        """The connection, without a transaction that an interrupt left open."""
+        if self._connected().info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE:
+            self._roll_back()
+        return self._connected()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """One commit, durable when it returns, whatever the server's default is."""
         with self._named():
-            connection = self._connected()
+            connection = self._idle()
             level = "off" if self._background else "on"
-            connection.execute("BEGIN")
             committing = False
             try:
+                connection.execute("BEGIN")
                 connection.execute(f"SET LOCAL synchronous_commit = {level}")
                 yield
                 committing = True
@@ -84,8 +93,8 @@ class Postgres(Database):
     def reading(self) -> Iterator[None]:
         """One moment of the database."""
         with self._named():
-            self._connected().execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
+                self._idle().execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 yield
             finally:
                 self._roll_back()
@@ -108,7 +117,7 @@ class Postgres(Database):
         with self._named():
             return int(self._connected().execute(_spoken(sql), values).rowcount)
 
-    def insert(self, sql: str, rows: Sequence[Row]) -> None:
+    def insert(self, sql: str, rows: Sequence[Row]) -> int:
         """Run one statement for each row."""
         with self._named():
             cursor = self._connected().cursor()
@@ -116,6 +125,7 @@ class Postgres(Database):
                 cursor.execute(_spoken(sql), rows[0])
             else:
                 cursor.executemany(_spoken(sql), rows)
+            return int(cursor.rowcount)
 
     def lock(self, name: str) -> None:
         """Until the transaction ends."""
@@ -144,32 +154,37 @@ class Postgres(Database):
     def tidy(self, *, erase: bool) -> None:
         """The server's own housekeeping does the rest; to erase, rewrite the tables."""
         if erase:
-            for table in ("oort_journal", "oort_chunks", "oort_snapshots"):
+            for table in sorted(self.tables() & _HOLD_CLIENTS):
                 self.execute(f"VACUUM FULL {table}")
 
     def close(self) -> None:
         """End the connection."""
         if self._open is not None:
             self._open.close()
+            self._open = None
 
     def _roll_back(self) -> None:
         try:
             if self._open is not None and not self._open.closed:
                 self._open.execute("ROLLBACK")
         except self._psycopg.Error:
-            self._open = None
+            self.close()
 
     @contextmanager
     def _named(self) -> Iterator[None]:
         """PostgreSQL's errors as ours."""
         try:
             yield
+        except self._psycopg.ProgrammingError as error:
+            if error.sqlstate is not None:
+                raise self._ours(error) from error
+            raise self._ours(error) from None  # an address that libpq cannot read, with all in it
         except self._psycopg.Error as error:
             raise self._ours(error) from error
 
     def _ours(self, error: Any) -> Exception:
         state = error.sqlstate or ""
-        where, what = shown(self.url), " ".join(str(error).split())
+        where, what = shown(self.url), _without(secrets(self.url), error)
         if state == "23505":
             return ConflictError(what)
         if state in _DAMAGED:
@@ -177,9 +192,19 @@ class Postgres(Database):
         lost = isinstance(error, self._psycopg.OperationalError) and not state
         if lost or state.startswith(_NOT_NOW):
             if lost or state.startswith(("08", "57")):
-                self._open = None
-            return StoreUnavailableError(f"cannot use {where} now: {what}")
+                self.close()
+            ours = StoreUnavailableError(f"cannot use {where} now: {what}")
+            ours.lasting = state == _DISK_FULL  # type: ignore[attr-defined]
+            return ours
         return StoreError(f"cannot use {where}: {what}")
+
+
+def _without(hidden: list[str], error: object) -> str:
+    """What an error says, on one line and without passwords."""
+    told = " ".join(str(error).split())
+    for secret in hidden:
+        told = told.replace(secret, "…")
+    return told
 
 
 def _spoken(sql: str) -> str:

@@ -6,6 +6,9 @@ are cut into rows of at most 1 MiB.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from oort.errors import DamagedStoreError, StoreError
@@ -45,8 +48,27 @@ def get(database: Database, job: Job, kind: str, name: str) -> bytes | None:
         kind,
         name,
     )
-    if not found:
-        return None
+    return _joined(database, job, kind, name, found) if found else None
+
+
+def of_kind(database: Database, job: Job, kind: str) -> Iterator[tuple[str, bytes]]:
+    """All records of a kind, by name (inside a transaction).
+
+    Raises:
+        DamagedStoreError: One has changed, or a part of it is missing.
+    """
+    rows = database.rows(
+        "SELECT name, part, parts, payload, checksum FROM oort_records "
+        "WHERE job = ? AND kind = ? ORDER BY name, part",
+        job.number,
+        kind,
+    )
+    for name, parts in groupby(rows, key=itemgetter(0)):
+        yield name, _joined(database, job, kind, name, [row[1:] for row in parts])
+
+
+def _joined(database: Database, job: Job, kind: str, name: str, found: list[Row]) -> bytes:
+    """The bytes of a record from its rows, each checked."""
     pieces = []
     for place, (part, parts, payload, crc) in enumerate(found):
         whole = part == place and parts == len(found)

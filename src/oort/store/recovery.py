@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -87,7 +88,7 @@ def recover(database: Database, job: Job, selector: Replayable) -> Recovered:
     where = f"job {job.name!r} in {shown(database.url)}"
     if found.damage is not None:
         intact = f"everything up to entry {found.sequence} (round {selector.round_number})"
-        cure = f"oort inspect {shown(database.url)} --job {job.name} --repair"
+        cure = shlex.join(["oort", "inspect", shown(database.url), "--job", job.name, "--repair"])
         message = (
             f"{where} is damaged: {found.damage}; {intact} is intact; to go on from there, "
             f"losing the rest, run: {cure}"
@@ -152,7 +153,7 @@ def config_of(job: Job) -> TrainingConfig:
     if "what" in settings:
         message = f"job {job.name!r} must be a training job; it is a {settings['what']}'s"
         raise StoreError(message)
-    return TrainingConfig.from_dict(settings)
+    return TrainingConfig.from_stored(settings)
 
 
 def acknowledged_sequence(database: Database, job: Job) -> int:

@@ -4,8 +4,7 @@ What is good is kept: the newest good snapshot and every entry after it up to th
 missing or changed. It becomes a new snapshot under a number that was never given out, so that a
 writer from before cannot go on; everything older goes.
 
-A SQLite file whose own structure is damaged is first salvaged: what can be read of each table is
-copied to a new file, and the damaged one is kept beside it.
+Before that, what the jobs themselves stand on is put in order: see ``salvage``.
 """
 
 from __future__ import annotations
@@ -13,15 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oort.errors import DamagedStoreError, LeaseError, StoreError
-from oort.store import jobs, keeper, processes, recovery, schema, snapshots
+from oort.store import jobs, keeper, recovery, salvage, schema, snapshots
 from oort.store import lease as leases
 from oort.store.checksums import checksum
-from oort.store.database import Database, Row, connect, shown
+from oort.store.database import Database, connect
 from oort.store.payloads import decode
 from oort.store.recovery import Recovered
 from oort.store.schema import Job
-from oort.store.sqlite import SQLite
 from oort.training.changes import Reported, Selected
 
 
@@ -44,15 +41,17 @@ def repair(url: str, job: str | None = None) -> tuple[list[Repaired], Path | Non
         LeaseError: Somebody drives a job that would be touched.
         DamagedStoreError: Too much is damaged to tell the jobs.
     """
-    aside = _salvaged(url)
+    aside = salvage.salvaged(url)
     database = connect(url)
     try:
         schema.version_of(database)
-        found = [j for j in schema.jobs(database) if job in (None, j.name)]
-        if job is not None and not found:
-            message = f"{shown(url)} has no job {job!r}"
-            raise StoreError(message)
-        return [_repair_job(database, each) for each in found], aside
+        with database.transaction():
+            anew = salvage.missing_rows(database)
+        found = schema.jobs(database) if job is None else [schema.existing_job(database, job)]
+        repaired = [_repair_job(database, each) for each in found]
+        for each in repaired:
+            each.lost[:0] = anew.get(each.job, [])
+        return repaired, aside
     finally:
         database.close()
 
@@ -129,87 +128,3 @@ def _described(kind: str, payload: bytes) -> str:
             return f"{change.taken.rows.size} reports of round {change.round_number}"
         case _:
             return f"'{kind}'"
-
-
-# A damaged SQLite file
-
-
-def _salvaged(url: str) -> Path | None:
-    """Copy what can be read to a new file, where SQLite finds its file damaged."""
-    database = connect(url)
-    try:
-        if not isinstance(database, SQLite) or not database.damage():
-            return None
-        path = database.path
-        _refuse_if_driven(database)
-        fresh = path.with_name(f"{path.name}.salvaged")
-        fresh.unlink(missing_ok=True)
-        target = connect(f"sqlite:///{fresh}", create=True)
-        try:
-            _copy_readable(database, target)
-            target.tidy(erase=True)
-        finally:
-            target.close()
-    finally:
-        database.close()
-    aside = _free_name(path)
-    for suffix in ("", "-wal", "-shm"):
-        old = path.with_name(f"{path.name}{suffix}")
-        if old.exists():
-            old.rename(aside.with_name(f"{aside.name}{suffix}"))
-    fresh.rename(path)
-    return aside
-
-
-def _refuse_if_driven(database: Database) -> None:
-    try:
-        holders = [row[0] for row in database.query("SELECT holder FROM oort_leases")]
-    except DamagedStoreError:
-        return
-    for holder in holders:
-        if holder and processes.is_alive(holder) is not False:
-            message = f"{shown(database.url)} is in use by {processes.described(holder)}"
-            raise LeaseError(message)
-
-
-def _copy_readable(source: SQLite, target: Database) -> None:
-    """Every row that can be read, from either end of each table."""
-    try:
-        version = schema.version_of(source)
-    except DamagedStoreError:
-        version = schema.VERSION
-    with target.transaction():
-        schema.create(target, version)
-        target.execute("DELETE FROM oort_meta")
-        schema.note_version(target, version)
-    for name in schema.TABLES_OF[version]:
-        if name == "oort_meta":
-            continue
-        for order in ("ASC", "DESC"):
-            try:
-                for row in source.rows(f"SELECT * FROM {name} ORDER BY rowid {order}"):
-                    _put(target, name, row)
-            except DamagedStoreError:
-                continue
-            break
-    _complete_leases(target)
-
-
-def _put(target: Database, name: str, row: Row) -> None:
-    marks = ", ".join("?" * len(row))
-    with target.transaction():
-        target.execute(f"INSERT OR IGNORE INTO {name} VALUES ({marks})", *row)
-
-
-def _complete_leases(target: Database) -> None:
-    with target.transaction():
-        target.execute(
-            "INSERT OR IGNORE INTO oort_leases SELECT job, 1000000, 0, '' FROM oort_jobs"
-        )
-
-
-def _free_name(path: Path) -> Path:
-    number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    return aside

@@ -20,13 +20,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from oort.errors import DamagedStoreError, NewerStoreError, StoreError
+from oort.errors import DamagedStoreError, InvalidArgumentError, NewerStoreError, StoreError
 from oort.store.checksums import checksum
 from oort.store.database import Database, shown
 
 VERSION: Final = 2
 READABLE_SINCE: Final = 1  #: the oldest version whose programs can use a store of ours
 RECORDS_SINCE: Final = 2
+LONGEST_NAME: Final = 200
 
 TABLES: Final = {
     "oort_meta": "name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL",
@@ -89,6 +90,20 @@ def create(database: Database, version: int = VERSION) -> None:
     note_version(database, version)
 
 
+def damage(database: Database) -> list[str]:
+    """What is wrong with the tables themselves: the database's own view, and their definitions."""
+    found = database.damage()
+    try:
+        version, made = version_of(database), database.definitions()
+    except DamagedStoreError:
+        return found or [f"the tables of {shown(database.url)} cannot be read"]
+    if version in TABLES_OF and made:
+        for name, columns in TABLES_OF[version].items():
+            if made.get(name) != f"CREATE TABLE {name} ({columns})".encode():
+                found.append(f"the definition of table {name} has changed")
+    return found
+
+
 def note_version(database: Database, version: int) -> None:
     """Say which version the tables are of (inside a transaction)."""
     values = {"schema_version": version, "readable_since": READABLE_SINCE}
@@ -148,9 +163,40 @@ def job_named(database: Database, name: str) -> Job | None:
     return next((job for job in jobs(database) if job.name == name), None)
 
 
+def existing_job(database: Database, name: str | None) -> Job:
+    """The job of a name; without one, the only job that there is.
+
+    Raises:
+        StoreError: There is none, or it is not clear which; the message lists those there are.
+    """
+    found = jobs(database)
+    fitting = [job for job in found if name in (None, job.name)]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = ", ".join(repr(job.name) for job in found[:20]) or "none at all"
+    wanted = "one job: say which" if name is None else f"a job {name!r}"
+    message = f"{shown(database.url)} must have {wanted}; it has {names:.400}"
+    raise StoreError(message)
+
+
 def next_number(database: Database) -> int:
     """The number that a new job would get."""
     return max([job.number for job in jobs(database)], default=0) + 1
+
+
+def checked_name(name: object) -> str:
+    """A name that a job can have.
+
+    Raises:
+        InvalidArgumentError: It cannot.
+    """
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        message = f"job must be a name of printable characters; got {name!r:.80}"
+        raise InvalidArgumentError(message)
+    if len(name) > LONGEST_NAME:
+        message = f"job must be a name of at most {LONGEST_NAME} characters; got {len(name)}"
+        raise InvalidArgumentError(message)
+    return name
 
 
 def add_job(database: Database, name: str, settings: Mapping[str, Any]) -> Job:

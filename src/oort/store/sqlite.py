@@ -7,6 +7,7 @@ a selection would sleep for longer than the background thread writes.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,9 +23,12 @@ _WAIT_S: Final = 30.0
 _WAL_BYTES: Final = 4 << 20
 _WAL_PAGES_LEFT_TO_CALLS: Final = 50_000
 
-_DAMAGED: Final = {11, 26}  # CORRUPT, NOTADB
+_IO_ERROR: Final = 10  # also what SQLite says where there is no room for its lock file
+_NEEDED_BYTES: Final = 64 << 10
+_CORRUPT: Final = 11
+_NO_DATABASE: Final = 26
 _NOT_NOW: Final = {5, 6, 10, 13, 9}  # BUSY, LOCKED, IOERR, FULL, INTERRUPT
-_CONSTRAINT: Final = 19
+_KEY_IS_THERE: Final = {1555, 2067}  # CONSTRAINT_PRIMARYKEY, CONSTRAINT_UNIQUE
 
 _gates: dict[str, threading.Lock] = {}
 _gates_lock = threading.Lock()
@@ -37,20 +41,49 @@ class SQLite(Database):
 
     def __init__(self, url: str, path: str, *, create: bool, background: bool) -> None:
         super().__init__(url)
-        self.path = Path(path)
-        if not create and not self.path.exists():
-            message = f"there is no store at {url}: {self.path} does not exist"
+        self.path = Path(path).absolute()
+        self.address = f"sqlite:///{self.path}"
+        missing = self.path.parent if create else self.path
+        if not missing.exists():
+            message = f"there is no store at {url}: {missing} does not exist"
             raise StoreError(message)
         self._gate = _gate_of(self.path)
         with self._named():
-            self._connection = sqlite3.connect(
-                self.path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
-            )
+            locked = [p for p in (self.path, self.path.parent) if not _is_writable(p)]
+            if locked and create:
+                message = f"cannot use {self.path}: {locked[0]} cannot be written"
+                raise StoreError(message)
+            if locked:
+                self._connection = self._connected_to(self._frozen())
+                return
+            is_new = not self.path.exists()
+            self._connection = self._connected_to(self.path)
             try:
                 self._set_up("NORMAL" if background else "FULL")
             except BaseException:
                 self._connection.close()
                 raise
+            if is_new:
+                savefile.sync_folder(self.path.parent)  # a new file's name is to last, too
+
+    def _connected_to(self, place: Path | str) -> sqlite3.Connection:
+        return sqlite3.connect(
+            place,
+            timeout=_WAIT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=isinstance(place, str),
+        )
+
+    def _frozen(self) -> str:
+        """The address of a file that nobody can be writing: enough to look at it."""
+        if self.wal_path.exists() and self.wal_path.stat().st_size:
+            message = (
+                f"cannot use {self.path}: it cannot be written, and {self.wal_path.name} must be "
+                f"moved into it first; copy both to where they can be written"
+            )
+            raise StoreError(message)
+        return f"{self.path.as_uri()}?mode=ro&immutable=1"
 
     def _set_up(self, synchronous: str) -> None:
         with self._gate:
@@ -68,25 +101,30 @@ class SQLite(Database):
     def transaction(self) -> Iterator[None]:
         """One commit, and one sync unless this connection works in the background."""
         with self._gate, self._named():
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._roll_back()
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                self._roll_back()
                 raise
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """One moment of the file."""
         with self._named():
-            self._connection.execute("BEGIN")
             try:
+                self._roll_back()
+                self._connection.execute("BEGIN")
                 yield
             finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                self._roll_back()
+
+    def _roll_back(self) -> None:
+        """End a transaction, also one that an interrupt left open."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def query(self, sql: str, *values: Any) -> list[Row]:
         """All rows of an answer."""
@@ -103,10 +141,10 @@ class SQLite(Database):
         with self._named():
             return self._connection.execute(sql, values).rowcount
 
-    def insert(self, sql: str, rows: Sequence[Row]) -> None:
+    def insert(self, sql: str, rows: Sequence[Row]) -> int:
         """Run one statement for each row."""
         with self._named():
-            self._connection.executemany(sql, rows)
+            return self._connection.executemany(sql, rows).rowcount
 
     def lock(self, name: str) -> None:
         """A write transaction is alone anyway."""
@@ -115,6 +153,13 @@ class SQLite(Database):
         """The names of all tables."""
         rows = self.query("SELECT name FROM sqlite_master WHERE type = 'table'")
         return {name for (name,) in rows}
+
+    def definitions(self) -> dict[str, bytes]:
+        """How each table was made, as bytes: they need not be text any more."""
+        rows = self.query(
+            "SELECT CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master WHERE type = 'table'"
+        )
+        return {bytes(name).decode(errors="replace"): bytes(sql or b"") for name, sql in rows}
 
     def damage(self) -> list[str]:
         """What SQLite's own check finds."""
@@ -139,7 +184,10 @@ class SQLite(Database):
         with self._named():
             if erase:
                 with self._gate:
-                    self._pragma("wal_checkpoint(TRUNCATE)")
+                    is_busy = self._pragma("wal_checkpoint(TRUNCATE)")
+                if is_busy:
+                    message = f"cannot cut the log of {self.path} now: somebody is reading it"
+                    raise StoreUnavailableError(message)
             elif self.wal_path.exists() and self.wal_path.stat().st_size > _WAL_BYTES:
                 self._pragma("wal_checkpoint(PASSIVE)")
 
@@ -149,25 +197,21 @@ class SQLite(Database):
         SQLite holds no POSIX lock on the log, so that closing our handle gives none away.
         """
         try:
-            handle = os.open(self.wal_path, os.O_RDONLY)
+            sync_file(self.wal_path)
         except FileNotFoundError:
             return
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        except OSError as error:
+            message = f"cannot sync {self.wal_path} now: {error.strerror or error}"
+            raise StoreUnavailableError(message) from error
 
     def backup(self, path: Path) -> None:
-        """Copy the whole database to a new file, whole and synced."""
+        """Copy the whole database to a new file."""
         with self._named():
             copy = sqlite3.connect(path)
             try:
                 self._connection.backup(copy)
             finally:
                 copy.close()
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
-        savefile.sync_folder(path.parent)
 
     def close(self) -> None:
         """End the connection."""
@@ -184,16 +228,43 @@ class SQLite(Database):
             yield
         except sqlite3.Error as error:
             raise self._ours(error) from error
+        except UnicodeDecodeError as error:  # even its messages name what it found
+            message = f"{self.path} is damaged: it holds text that is none ({error})"
+            raise DamagedStoreError(message) from error
+
+    def _disk_is_full(self) -> bool:
+        try:
+            return shutil.disk_usage(self.path.parent).free < _NEEDED_BYTES
+        except OSError:
+            return False
 
     def _ours(self, error: sqlite3.Error) -> Exception:
-        code = getattr(error, "sqlite_errorcode", 1) & 0xFF
-        if code == _CONSTRAINT:
+        whole_code = getattr(error, "sqlite_errorcode", 1)
+        code = whole_code & 0xFF
+        if whole_code in _KEY_IS_THERE:
             return ConflictError(str(error))
-        if code in _DAMAGED:
+        if code == _NO_DATABASE:
+            message = f"{self.path} is no SQLite database, or its beginning is damaged ({error})"
+            return DamagedStoreError(message)
+        if code == _CORRUPT or "Could not decode to UTF-8" in str(error):
             return DamagedStoreError(f"{self.path} is damaged: {error}")
         if code in _NOT_NOW or isinstance(error, sqlite3.ProgrammingError):
-            return StoreUnavailableError(f"cannot use {self.path} now: {error}")
+            full = " (its disk is full)" if code == _IO_ERROR and self._disk_is_full() else ""
+            return StoreUnavailableError(f"cannot use {self.path} now: {error}{full}")
         return StoreError(f"cannot use {self.path}: {error}")
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path, os.W_OK) or not path.exists()
+
+
+def sync_file(path: Path) -> None:
+    """Push what was written to a file to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _gate_of(path: Path) -> threading.Lock:

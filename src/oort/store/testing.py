@@ -41,12 +41,19 @@ from oort.types import Among, ClientId, ClientInfo
 
 WHAT: Final = "testing selector"
 PLAN: Final = "plan"
+_NAMING: Final = {"participants", "clients"}  # what names clients in a plan
 
 
 def testing_settings(seed: int, categories: Any) -> dict[str, Any]:
-    """The settings of a testing job, as its row holds them."""
-    named = None if categories is None else list(categories)
-    return {"what": WHAT, "seed": seed, "categories": named}
+    """The settings of a testing job, as its row holds them.
+
+    Raises:
+        InvalidArgumentError: A testing selector cannot have these.
+    """
+    given = None if categories is None else list(categories)
+    fresh = LocalTestingSelector(seed=seed, categories=given)
+    named = None if given is None else fresh.information.categories
+    return {"what": WHAT, "seed": fresh._seed, "categories": named}
 
 
 class ReplayedTesting(LocalTestingSelector):
@@ -212,14 +219,19 @@ class DurableTestingSelector(ReplayedTesting, Driver):
             return plan
 
     def select_adaptively(self, *given: Any, **options: Any) -> AdaptivePlan:
-        """A test that recruits in batches; that it was begun, and with what, is stored."""
+        """A test that recruits in batches.
+
+        That it was begun, and with what, is stored; its batches and results are the caller's.
+        """
         with self._lock, self._whole():
             plan = super().select_adaptively(*given, **options)
-            self._keep({"kind": "adaptive", "options": {**options, "given": list(given)}})
+            self._keep(_adaptive(plan))
             return plan
 
     def select_by_category(self, *given: Any, **options: Any) -> TestPlan:
         """The fastest way to so many samples of each category, with a proof; it is stored."""
+        with self._lock:
+            pass  # refused before the work where it would be refused after it
         plan = super().select_by_category(*given, **options)
         with self._lock, self._whole():
             self._keep({"kind": "category", **json.loads(plan.to_json())})
@@ -245,7 +257,7 @@ class DurableTestingSelector(ReplayedTesting, Driver):
 
     def _keep(self, content: dict[str, Any]) -> None:
         self._num_plans += 1
-        name, blob = _name(self._num_plans), json.dumps(content, default=str).encode()
+        name, blob = _name(self._num_plans), json.dumps(content, default=_plain).encode()
 
         def along(database: Database) -> None:
             records.insert(database, self._lease.job, PLAN, name, blob)
@@ -256,15 +268,14 @@ class DurableTestingSelector(ReplayedTesting, Driver):
         """What takes clients out of stored plans."""
 
         def along(database: Database) -> None:
-            job = self._lease.job
-            for kind, name in records.names(database, job, PLAN):
-                content = json.loads(records.get(database, job, kind, name) or b"{}")
-                kept = [p for p in content.get("participants", ()) if _who(p) not in forgotten]
-                if len(kept) < len(content.get("participants", ())):
-                    content["participants"] = kept
-                    if content.get("bottleneck") in forgotten:
-                        content["bottleneck"] = None
-                    records.insert(database, job, kind, name, json.dumps(content).encode())
+            job, changed = self._lease.job, dict[str, Any]()
+            for name, blob in records.of_kind(database, job, PLAN):
+                content = json.loads(blob)
+                kept = _scrubbed(content, forgotten)
+                if kept != content:
+                    changed[name] = kept
+            for name, content in changed.items():
+                records.insert(database, job, PLAN, name, json.dumps(content).encode())
 
         return along
 
@@ -295,7 +306,7 @@ class DurableTestingSelector(ReplayedTesting, Driver):
         except BaseException:
             self._try_to_settle()
             raise
-        self._ahead = False
+        self._is_so()
 
     def _begin_copy(self, sequence: int) -> Copy:
         meta, arrays = self._described()
@@ -314,6 +325,42 @@ def _deviation(plan: DeviationPlan) -> dict[str, Any]:
         "notes": list(plan.notes),
         "participants": list(plan.participants),
     }
+
+
+def _adaptive(plan: AdaptivePlan) -> dict[str, Any]:
+    return {
+        "kind": "adaptive",
+        "half_width": plan.half_width,
+        "confidence": plan.confidence,
+        "batch_size": plan.batch_size,
+        "max_participants": plan.max_participants,
+        "num_clients": plan._design.num_clients,
+        "max_samples": plan._design.most,
+        "seed": plan._design.seed,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no word for: arrays and numbers of NumPy's."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+
+
+def _scrubbed(content: Any, forgotten: set[ClientId]) -> Any:
+    """A plan without some clients, wherever it names them.
+
+    >>> _scrubbed({"participants": ["a", {"client": "b"}], "bottleneck": "b"}, {"b"})
+    {'participants': ['a'], 'bottleneck': None}
+    """
+    if isinstance(content, list):
+        return [_scrubbed(part, forgotten) for part in content]
+    if not isinstance(content, dict):
+        return content
+    scrubbed = {name: _scrubbed(part, forgotten) for name, part in content.items()}
+    for name in _NAMING & scrubbed.keys():
+        scrubbed[name] = [p for p in scrubbed[name] if _who(p) not in forgotten]
+    if scrubbed.get("bottleneck") in forgotten:
+        scrubbed["bottleneck"] = None
+    return scrubbed
 
 
 def _who(participant: Any) -> Any:

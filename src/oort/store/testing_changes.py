@@ -56,7 +56,8 @@ class Planned:
 def plain_ids(ids: IdColumn) -> list[ClientId]:
     """The ids of a column."""
     text, ends = ids.text.tobytes(), np.cumsum(ids.length).tolist()
-    columns = zip(ids.kind.tolist(), ids.number.tolist(), [0, *ends[:-1]], ends, strict=True)
+    begins = [0, *ends][: len(ends)]
+    columns = zip(ids.kind.tolist(), ids.number.tolist(), begins, ends, strict=True)
     return [id_at(kind, number, text[a:b]) for kind, number, a, b in columns if kind != GONE]
 
 

@@ -11,19 +11,30 @@ import numpy.typing as npt
 
 from oort import savefile
 from oort.config import TrainingConfig
-from oort.errors import DamagedFileError, OortError, SaveFileError, StoreError
+from oort.errors import (
+    ConfigError,
+    DamagedFileError,
+    OortError,
+    SaveFileError,
+    StoreError,
+    StoreUnavailableError,
+)
 from oort.store import jobs, records, recovery, schema, snapshots
 from oort.store.database import ConflictError, Database, connect, shown
 from oort.store.recovery import Replayed
 from oort.store.snapshots import State
-from oort.store.sqlite import SQLite
+from oort.store.sqlite import SQLite, sync_file
 from oort.store.testing import WHAT, ReplayedTesting
 
 _RECORD: Final = "record-"
 
 
-def export_job(url: str, job: str, path: str | os.PathLike[str]) -> Replayed | ReplayedTesting:
+def export_job(
+    url: str, job: str | None, path: str | os.PathLike[str]
+) -> tuple[str, Replayed | ReplayedTesting]:
     """Write a job to a file that ``oort.load_selector`` and :func:`import_job` read.
+
+    Gives the job's name, which may be left out where a store has one job, and its selector.
 
     It may be driven meanwhile: what is written is of one moment.
 
@@ -34,10 +45,7 @@ def export_job(url: str, job: str, path: str | os.PathLike[str]) -> Replayed | R
     database = connect(url)
     try:
         schema.version_of(database)
-        found = schema.job_named(database, job)
-        if found is None:
-            message = f"{shown(url)} has no job {job!r}"
-            raise StoreError(message)
+        found = schema.existing_job(database, job)
         selector = jobs.blank(found)
         state = selector.state(recovery.recover(database, found, selector).sequence)
         named = records.names(database, found)
@@ -49,26 +57,31 @@ def export_job(url: str, job: str, path: str | os.PathLike[str]) -> Replayed | R
         database.close()
     meta = {**state.meta, "records": [list(name) for name in named]}
     savefile.write(path, meta, {**state.arrays, **blobs})
-    return selector
+    return found.name, selector
 
 
 def import_job(path: str | os.PathLike[str], url: str, job: str) -> Replayed | ReplayedTesting:
     """Make a new job of a file that ``export_job`` or a selector's ``save`` wrote.
 
     Raises:
-        SaveFileError: The file cannot be read, or holds something else.
+        SaveFileError: The file cannot be read, is damaged, or holds something else.
+        ConfigError: Its utility or fairness was not registered in this process.
         StoreError: The job exists already, or the store cannot be used.
     """
+    name = schema.checked_name(job)
     meta, arrays = savefile.read(path)
-    selector, settings = _blank(path, meta)
     try:
+        selector, settings = _blank(path, meta)
         selector.take_state(State(0, meta, arrays))
+        blobs = _records_in(meta, arrays)
+    except (SaveFileError, ConfigError):
+        raise
     except (LookupError, TypeError, ValueError, OortError) as error:
         message = f"{path} is damaged: its parts do not fit together ({error})"
         raise DamagedFileError(message) from error
     database = connect(url, create=True)
     try:
-        _import(database, job, selector, settings, _records_in(meta, arrays))
+        _import(database, name, selector, settings, blobs)
     finally:
         database.close()
     return selector
@@ -79,7 +92,7 @@ def _blank(
 ) -> tuple[Replayed | ReplayedTesting, dict[str, Any]]:
     """The kind of selector that a file holds, and the settings of its job."""
     if meta.get("what") == "training selector" and meta.get("strategy") == Replayed.strategy:
-        config = TrainingConfig.from_dict(meta["config"])
+        config = TrainingConfig.from_stored(meta["config"])
         return Replayed(config), config.to_dict()
     if meta.get("what") == WHAT:
         return ReplayedTesting(meta["settings"]), meta["settings"]
@@ -127,19 +140,42 @@ def _refuse_second(database: Database, name: str) -> None:
 
 
 def backup(database: Database, path: Path) -> None:
-    """Copy a whole store to a new SQLite file, row by row where it is not one itself.
+    """Copy a whole store to a new SQLite file, whole and synced, or not at all.
 
     Raises:
         StoreError: There is a file of this name.
+        StoreUnavailableError: There is no room for it.
     """
     if path.exists():
         message = f"a backup must go to a new file; {path} exists"
         raise StoreError(message)
-    if isinstance(database, SQLite):
-        database.backup(path)
-        return
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        _remove(partial)
+        if isinstance(database, SQLite):
+            database.backup(partial)
+        else:
+            _copy_rows(database, partial)
+        sync_file(partial)
+        partial.rename(path)
+        savefile.sync_folder(path.parent)
+    except OSError as error:
+        _remove(partial)
+        if isinstance(error, StoreError):
+            raise
+        message = f"cannot write a backup to {path}: {error.strerror or error}"
+        raise StoreUnavailableError(message) from error
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
+
+
+def _copy_rows(database: Database, path: Path) -> None:
+    """Row by row, to a store of the same version."""
     version = schema.version_of(database)
-    copy = connect(f"sqlite:///{path}", create=True)
+    copy = connect(f"sqlite:///{path.absolute()}", create=True)
     try:
         with copy.transaction():
             schema.create(copy, version)
@@ -149,7 +185,6 @@ def backup(database: Database, path: Path) -> None:
         copy.tidy(erase=True)
     finally:
         copy.close()
-    savefile.sync_folder(path.parent)
 
 
 def _copy_table(source: Database, target: Database, name: str) -> None:

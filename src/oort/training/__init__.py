@@ -13,6 +13,8 @@ One round flows through these modules in this order:
 
 Beside them:
 
+    at_once       an ordinary round in one call, equal to the steps above
+    compiled      that call, compiled by Numba
     meters        what runs on the client: utility from losses or gradients
     rounds        what is remembered of recent rounds
     intake        where checked reports reach the columns and the rounds

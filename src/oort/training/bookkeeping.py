@@ -295,15 +295,20 @@ class BookkeepingSelector(ABC):
             if wanted == 0:
                 return self._nobody()
             among, newcomers = self._joining(among)
-            with self._as_one() if newcomers else nullcontext():
+            if not newcomers:
+                return self._select(wanted, among, round_number)
+            with self._as_one():
                 self._do(newcomers)
-                question = self._question(wanted, among, round_number)
-                decision = self._answer(question)
-                if decision is None:
-                    return self._nobody()
-                chosen = self._selection(question, decision)
-                self._carry_out(question, decision)
-            return chosen
+                return self._select(wanted, among, round_number)
+
+    def _select(self, wanted: int, among: Among | None, round_number: int | None) -> Selection:
+        question = self._question(wanted, among, round_number)
+        decision = self._answer(question)
+        if decision is None:
+            return self._nobody()
+        chosen = self._selection(question, decision)
+        self._carry_out(question, decision)
+        return chosen
 
     def preview(self, num_participants: int, among: Among | None = None) -> Selection:
         """What :meth:`select` would answer now, without opening a round.
@@ -458,7 +463,7 @@ class BookkeepingSelector(ABC):
             message = f"{path} holds {found!r}, not a selector of strategy {cls.strategy!r}"
             raise SaveFileError(message)
         with _damage_named(path):
-            config = TrainingConfig.from_dict(meta["config"])
+            config = TrainingConfig.from_stored(meta["config"])
         selector = cls(config)
         with _damage_named(path):
             selector._restore(meta, arrays)

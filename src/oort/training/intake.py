@@ -72,7 +72,7 @@ def check_round(
         too_old = np.ones(rows.size, np.bool_)
         reports.reject(too_old, "round_number", round_number, f"{book.oldest} or later by now")
     elif strict_rounds:
-        stranger = ~np.isin(rows, book.cohort(round_number))
+        stranger = ~book.was_selected(round_number, rows)
         must_be = "a round that this client was selected in"
         reports.reject(stranger, "round_number", round_number, must_be)
 
@@ -122,9 +122,13 @@ def write(table: ClientTable, book: RoundBook, number: int, taken: Taken) -> Non
     """Write reports of distinct rows into the columns (inside ``table.changing``)."""
     rows, outcome = taken.rows, taken.outcome
     completed = outcome == COMPLETED
-    selected = np.isin(rows, book.cohort(number))
-    table.count_participations(rows[(outcome != UNUSED) & ~selected], +1)
-    table.count_participations(rows[(outcome == UNUSED) & selected], -1)
+    selected = book.was_selected(number, rows)
+    for joined, change in (
+        ((outcome != UNUSED) & ~selected, +1),
+        ((outcome == UNUSED) & selected, -1),
+    ):
+        if joined.any():
+            table.count_participations(rows[joined], change)
     table.last_round[rows[outcome != UNUSED]] = number
 
     duration_s = taken.duration_s

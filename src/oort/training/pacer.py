@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def quantile_step(*, window: int, wanted: int, num_clients: int, smallest: float) -> float:
+def quantile_step(
+    *, window: int, wanted: int, num_clients: int, smallest: float, largest: float
+) -> float:
     """The share of clients that the next ``window`` rounds can use: how far T moves in one step.
 
-    >>> quantile_step(window=20, wanted=100, num_clients=14_477, smallest=0.05)
+    Where the job is small, those rounds can use everyone, and T would start at the slowest client:
+    nobody would ever be too slow. ``largest`` keeps it below that.
+
+    >>> quantile_step(window=20, wanted=100, num_clients=14_477, smallest=0.05, largest=0.2)
     0.13...
+    >>> quantile_step(window=20, wanted=10, num_clients=100, smallest=0.05, largest=0.2)
+    0.2
     """
-    return min(1.0, max(smallest, window * wanted / max(num_clients, 1)))
+    share = window * wanted / max(num_clients, 1)
+    return max(smallest, min(share, largest))
 
 
 def is_due(round_number: int, window: int) -> bool:

@@ -59,7 +59,7 @@ class RowSet:
         """Which of these rows are in."""
         if self._few is not None:
             few = self._few
-            return np.fromiter((row in few for row in rows.tolist()), np.bool_, rows.size)
+            return np.fromiter([row in few for row in rows.tolist()], np.bool_, rows.size)
         if self._many is None:
             return np.isin(rows, self._some)
         inside = rows < self._many.size
@@ -79,6 +79,18 @@ class RowSet:
         if self._few is not None:
             return np.array(sorted(self._few), np.int64)
         return self._some if self._many is None else np.flatnonzero(self._many)
+
+
+def contained(rows: Rows, others: Rows) -> Mask:
+    """Which rows are among the others: ``np.isin``, for a handful in a fraction of its time.
+
+    >>> contained(np.array([3, 5]), np.array([5, 7])).tolist()
+    [False, True]
+    """
+    if rows.size + others.size > _FEW:
+        return np.isin(rows, others)
+    known = set(others.tolist())
+    return np.fromiter([row in known for row in rows.tolist()], np.bool_, rows.size)
 
 
 @dataclass(slots=True)
@@ -108,6 +120,10 @@ class RoundBook:
         """Who was selected in a round."""
         return self.selected.get(round_number, np.empty(0, np.int64))
 
+    def was_selected(self, round_number: int, rows: Rows) -> Mask:
+        """Which of these rows were selected in a round."""
+        return contained(rows, self.cohort(round_number))
+
     def fresh(self, round_number: int, rows: Rows) -> Mask:
         """Which reports are the first for their client and round, within the batch too."""
         first = np.zeros(rows.size, np.bool_)
@@ -128,7 +144,7 @@ class RoundBook:
         for round_number, parts in by_round.items():
             total, count = self.history.get(round_number, (0.0, 0))
             utility = parts[0] if len(parts) == 1 else np.concatenate(parts)
-            worth = float(np.minimum(utility, cap).sum(dtype=np.float64))
+            worth = float(np.add.reduce(np.minimum(utility, cap), dtype=np.float64))
             entries[round_number] = (total + worth, count + utility.size)
         return entries
 

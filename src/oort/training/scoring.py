@@ -23,8 +23,8 @@ from oort.types import Integers, Mask, Rows
 
 _EVER: Final = np.uint8(PRESENT | EXPLORED | REMOVED)
 _EXPLORED: Final = np.uint8(PRESENT | EXPLORED)
-_MANY_ROWS: Final = 32_768  # below, a full pass costs less than remembering
-_NEARLY: Final = 0.97  # the cut-off seldom falls by more from one round to the next
+MANY_ROWS: Final = 32_768  # below, a full pass costs less than remembering
+NEARLY: Final = 0.97  # the cut-off seldom falls by more from one round to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Scoring:
         pool = self._remembered(wanted, share, candidates)
         if pool is None:
             pool = self._top(wanted, share, self.roles, candidates.hint)
-        candidates.hint = _NEARLY * pool.cutoff if len(pool) >= wanted else 0.0
+        candidates.hint = NEARLY * pool.cutoff if len(pool) >= wanted else 0.0
         return pool
 
     @functools.cached_property
@@ -130,7 +130,7 @@ class Scoring:
 
     def _remembered(self, wanted: int, share: float, candidates: Candidates) -> Pool | None:
         """The pool without a full pass, where that can be had."""
-        if self.worth is not self.table.utility or self.table.num_rows < _MANY_ROWS:
+        if self.worth is not self.table.utility or self.table.num_rows < MANY_ROWS:
             return None
 
         def among(rows: Rows) -> Pool:

@@ -22,7 +22,7 @@ from oort.errors import ConfigWarning
 from oort.kernels import arrays, draws
 from oort.kernels.arrays import Single
 from oort.randomness import uniform
-from oort.training import eligibility, exploit, explore, pacer, utility
+from oort.training import at_once, eligibility, exploit, explore, pacer, utility
 from oort.training.bookkeeping import BookkeepingSelector, Decision, Question
 from oort.training.candidates import Candidates
 from oort.training.eligibility import Roles
@@ -66,6 +66,9 @@ class GuidedSelector(BookkeepingSelector):
 
     def _decide(self, question: Question) -> Decision:
         """One round of Algorithm 1."""
+        decision = self._decide_at_once(question)
+        if decision is not None:
+            return decision
         config, wanted = self._config, question.wanted
         worth, scale = self._worth(question.round_number)
         history = self._book.folded(self._history_cap(scale))
@@ -73,12 +76,7 @@ class GuidedSelector(BookkeepingSelector):
         preferred_s = self._patience(question, steps)
 
         roles = Roles(self._table.flags, self._allowed(question, preferred_s))
-        epsilon = explore.rate(
-            question.round_number,
-            start=config.exploration.start,
-            decay=config.exploration.decay,
-            minimum=config.exploration.minimum,
-        )
+        epsilon = self._epsilon(question.round_number)
         scoring = Scoring(
             table=self._table,
             roles=roles,
@@ -89,8 +87,7 @@ class GuidedSelector(BookkeepingSelector):
             config=config,
             fairness=self._fairness,
         )
-        quota = explore.quota(epsilon, wanted, uniform(question.key(config.seed, _QUOTA)))
-        quota = min(quota, self._table.statistics.num_untried)
+        quota = self._quota(question, epsilon)
         expected_s = self._table.statistics.expected_duration_s()
 
         pool = scoring.pool(wanted - quota, self._candidates)
@@ -112,6 +109,33 @@ class GuidedSelector(BookkeepingSelector):
             pool_size=len(pool),
             pacer_steps=steps,
             history=None if question.draw else history,
+        )
+
+    def _decide_at_once(self, question: Question) -> Decision | None:
+        """The same in one compiled call, where the round is an ordinary one."""
+        table, config, book = self._table, self._config, self._book
+        is_due = question.draw == 0 and pacer.is_due(question.round_number, config.pacer.window)
+        if is_due or self._measure.function is not None:
+            return None
+        if not at_once.is_possible(table, config, question.wanted):
+            return None
+        epsilon, seed = self._epsilon(question.round_number), config.seed
+        return at_once.decided(
+            table,
+            config,
+            question,
+            epsilon=epsilon,
+            quota=self._quota(question, epsilon),
+            pacer_steps=book.pacer_steps,
+            preferred_s=self._fixed_s(book.pacer_steps),
+            level=self._pacer_level(question.opened_for or question.wanted, book.pacer_steps),
+            fold=lambda cap: None if question.draw else book.folded(cap),
+            candidates=self._candidates,
+            keys=(
+                question.key(seed, _EXPLOIT),
+                question.key(seed, _PROPOSE),
+                question.key(seed, _EXPLORE),
+            ),
         )
 
     def _carry_out(self, question: Question, decision: Decision) -> None:
@@ -155,21 +179,45 @@ class GuidedSelector(BookkeepingSelector):
             return steps + pacer.utility_fell(everything, question.round_number, window)
         return steps
 
-    def _preferred_s(self, wanted: int, steps: int) -> float:
-        """T: fixed, so many seconds a step, or a quantile of the explored durations."""
+    def _fixed_s(self, steps: int) -> float | None:
+        """T, where it is fixed or so many seconds a step."""
         settings = self._config.pacer
-        if settings.preferred_s is not None:
-            return settings.preferred_s
-        if settings.step_s is not None:
+        if settings.preferred_s is None and settings.step_s is not None:
             return settings.step_s * steps
+        return settings.preferred_s
+
+    def _pacer_level(self, wanted: int, steps: int) -> float:
+        """Which quantile of the explored durations T is, where it is one."""
+        settings = self._config.pacer
         step = pacer.quantile_step(
             window=settings.window,
             wanted=wanted,
             num_clients=self._table.num_present,
             smallest=settings.smallest_step,
+            largest=settings.largest_step,
         )
-        quantile_s = self._table.statistics.explored_duration_s(min(1.0, steps * step))
+        return min(1.0, steps * step)
+
+    def _preferred_s(self, wanted: int, steps: int) -> float:
+        """T: fixed, so many seconds a step, or a quantile of the explored durations."""
+        fixed_s = self._fixed_s(steps)
+        if fixed_s is not None:
+            return fixed_s
+        level = self._pacer_level(wanted, steps)
+        quantile_s = self._table.statistics.explored_duration_s(level)
         return float("inf") if quantile_s is None else quantile_s
+
+    def _epsilon(self, round_number: int) -> float:
+        settings = self._config.exploration
+        return explore.rate(
+            round_number, start=settings.start, decay=settings.decay, minimum=settings.minimum
+        )
+
+    def _quota(self, question: Question, epsilon: float) -> int:
+        """How many to explore: no more than there are."""
+        luck = uniform(question.key(self._config.seed, _QUOTA))
+        quota = explore.quota(epsilon, question.wanted, luck)
+        return min(quota, self._table.statistics.num_untried)
 
     def _patience(self, question: Question, steps: int) -> float:
         """T; with an infinite α, at least so long that somebody may take part.

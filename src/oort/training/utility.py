@@ -88,7 +88,7 @@ def fewer_participations(clients: ClientColumns) -> Floats:
     return np.asarray(counts.max(initial=0) - counts)
 
 
-_SMALLEST_NORMAL: Final = np.finfo(np.float32).tiny
+SMALLEST_NORMAL: Final = np.finfo(np.float32).tiny
 
 
 def utility_named(name: str) -> Measure:
@@ -124,7 +124,7 @@ class Scale:
         """The scale from the lowest utility of the explored to the clipping quantile."""
         low4, cap4 = np.float32(low), np.float32(cap)
         spread = cap4 - low4
-        divisible = spread >= _SMALLEST_NORMAL  # 1 over a subnormal is infinite
+        divisible = spread >= SMALLEST_NORMAL  # 1 over a subnormal is infinite
         return cls(low4, cap4, np.float32(1) / spread if divisible else np.float32(0))
 
 

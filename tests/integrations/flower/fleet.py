@@ -10,20 +10,16 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import uuid4
 
-import numpy as np
 from flwr.app import (
-    ArrayRecord,
     Context,
     Error,
     Message,
-    MetricRecord,
     RecordDict,
 )
 from flwr.clientapp import ClientApp
@@ -38,13 +34,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.federation import NoOpFederationManager
 from flwr.superlink.grid import InMemoryGrid
 
-from oort.integrations.flower import ClientReport, introduce
-
-Train = Callable[[int, Message], tuple[list[np.ndarray], dict[str, float]]]
-
-
-class BrokenError(RuntimeError):
-    """What a client with bad luck raises."""
+from .apps import client_app
 
 
 @dataclass
@@ -126,44 +116,6 @@ class Fleet:
             reply = Message(Error(code=2, reason=str(error)), reply_to=message)
         reply.metadata.__dict__["_message_id"] = str(uuid4())
         self.state.store_message_res(reply)
-
-
-def usual(partition: int, message: Message) -> tuple[list[np.ndarray], dict[str, float]]:
-    """Moves the model by the partition's number; loss and duration depend on it too."""
-    report = ClientReport()
-    report.update(np.full(10 + partition, 1.0 + partition))
-    arrays = [a + partition for a in message.content["arrays"].to_numpy_ndarrays()]  # type: ignore[union-attr]
-    metrics = {"num-examples": 10 + partition, "train_loss": 1.0 + partition}
-    return arrays, {**metrics, **report.metrics(duration_s=1.0 + partition)}
-
-
-def client_app(
-    train: Train = usual,
-    *,
-    says_who: bool = True,
-    evaluate: Callable[[int, Message], dict[str, float]] | None = None,
-    describe: Callable[[Context], dict[str, object]] | None = None,
-    train_mods: list[Any] | None = None,
-) -> ClientApp:
-    """A client app out of a function of the partition and the message."""
-    app = ClientApp()
-    if says_who:
-        introduce(app, describe)
-
-    @app.train(mods=train_mods)
-    def do_train(message: Message, context: Context) -> Message:
-        arrays, metrics = train(int(context.node_config["partition-id"]), message)
-        content = RecordDict({"arrays": ArrayRecord(arrays), "metrics": MetricRecord({**metrics})})
-        return Message(content, reply_to=message)
-
-    @app.evaluate()
-    def do_evaluate(message: Message, context: Context) -> Message:
-        partition = int(context.node_config["partition-id"])
-        metrics = {"num-examples": 1.0}
-        metrics |= evaluate(partition, message) if evaluate else {"accuracy": 0.5}
-        return Message(RecordDict({"metrics": MetricRecord({**metrics})}), reply_to=message)
-
-    return app
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 
 BIN = Path(sys.executable).parent
 PATIENCE_S = 240.0
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -151,3 +152,44 @@ def copy_app(source: Path, into: Path) -> Path:
     """An app without what earlier runs left in its folder."""
     ignored = shutil.ignore_patterns("__pycache__", "*.fab", "state")
     return Path(shutil.copytree(source, into / source.name, ignore=ignored))
+
+
+def flwr_run(
+    example: str, folder: Path, config: str, nodes: int, limit_s: float = 2 * PATIENCE_S
+) -> str:
+    """What ``flwr run`` prints; the SuperLink that it leaves running is ended."""
+    home = folder / "home"
+    home.mkdir()
+    port = str(free_port())
+    env = {
+        **environment(home),
+        "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": port,
+        "FLWR_LOCAL_CONTROL_API_PORT": str(free_port()),
+    }
+    command = [str(BIN / "flwr"), "run", ".", "--stream", "--run-config", config]
+    federation = f"num-supernodes={nodes} init-args-num-cpus=2 client-resources-num-cpus=1"
+    try:
+        done = subprocess.run(
+            [*command, "--federation-config", federation],
+            cwd=copy_app(EXAMPLES / example, folder), env=env, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=limit_s, check=False,
+        )  # fmt: skip
+    finally:
+        _end_superlink(port)
+    return done.stdout
+
+
+def _end_superlink(port: str) -> None:
+    """Flower's local SuperLink outlives the command: find ours by its port, and end it."""
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = place.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if any(word.endswith("flower-superlink") for word in words) and port in words:
+            pid = int(place.parent.name)
+            for each in [*descendants(pid), pid]:
+                try:
+                    os.kill(each, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue

@@ -1,28 +1,31 @@
-"""Runs both APIs on Flower's simulation engine; started as a process by ``test_simulation.py``.
+"""Runs jobs on Flower's simulation engine; started as a process by ``test_simulation.py``.
 
-Prints one line of JSON per API: what each round was, and what the engine's own result is.
+Takes names of ``APPS``; prints one line of JSON for each: what each round was, and the model.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Context
+from flwr.app import ArrayRecord, Context, Message
+from flwr.client.mod import secaggplus_mod
+from flwr.clientapp import ClientApp
 from flwr.common import ndarrays_to_parameters, parameters_to_ndarrays
-from flwr.server import ServerAppComponents, ServerConfig
+from flwr.server import LegacyContext, ServerAppComponents, ServerConfig
 from flwr.server.strategy import FedAvg as ClassicFedAvg
+from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.serverapp import Grid, ServerApp
-from flwr.serverapp.strategy import FedAvg
+from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
 from flwr.simulation import run_simulation
 
 import oort
 from oort.baselines import UniformSelector
-from oort.integrations.flower import OortClassicStrategy, OortStrategy, RoundSummary
-from tests.integrations.flower.fleet import client_app
-from tests.integrations.flower.test_classic import phones
+from oort.integrations.flower import OortClassicStrategy, OortStrategy, RoundSummary, oort_mod
+from tests.integrations.flower.apps import client_app, phones, usual
 
 NUM_NODES = 6
 BACKEND: Any = {
@@ -87,8 +90,70 @@ def classic_app(answer: dict[str, Any]) -> ServerApp:
     return ServerApp(server_fn=server_fn)
 
 
+def secure_app(answer: dict[str, Any]) -> ServerApp:
+    """SecAgg+ as Flower's own example runs it: a workflow in a server app's main."""
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        rounds: list[RoundSummary] = []
+        inside = ClassicFedAvg(
+            fraction_evaluate=0.0, initial_parameters=ndarrays_to_parameters([np.zeros(3)])
+        )
+        selector = oort.create_training_selector({"seed": 1})
+        strategy = OortClassicStrategy(
+            inside,
+            selector,
+            {"num_participants": 4, "over_commit": 1.0},
+            after_round=rounds.append,
+        )
+        legacy = LegacyContext(context, config=ServerConfig(num_rounds=2), strategy=strategy)
+        workflow = SecAggPlusWorkflow(3, 2, clipping_range=64.0, timeout=120.0)
+        DefaultWorkflow(fit_workflow=workflow)(grid, legacy)
+        answer["rounds"] = told(rounds)
+        answer["models"] = [parameters_to_ndarrays(r.arrays)[0].tolist() for r in rounds]
+        answer["known"] = int(np.isfinite(selector.columns().duration_s).sum())
+
+    return app
+
+
+def private_app(answer: dict[str, Any]) -> ServerApp:
+    """Differential privacy on the server's side, in the message API."""
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        rounds: list[RoundSummary] = []
+        inside = DifferentialPrivacyServerSideFixedClipping(
+            FedAvg(fraction_train=0.5, fraction_evaluate=0.0),
+            noise_multiplier=1e-6,
+            clipping_norm=1.0,
+            num_sampled_clients=3,
+        )
+        selector = oort.create_training_selector({"seed": 1})
+        strategy = OortStrategy(inside, selector, after_round=rounds.append)
+        result = strategy.start(grid, ArrayRecord([np.zeros(3)]), num_rounds=2, timeout=120.0)
+        answer["rounds"] = told(rounds)
+        answer["model"] = result.arrays.to_numpy_ndarrays()[0].tolist()
+
+    return app
+
+
+def moving(partition: int, message: Message) -> tuple[list[np.ndarray], dict[str, float]]:
+    arrays, metrics = usual(partition, message)
+    return [array + 1.0 for array in arrays], metrics  # Flower divides by an update's norm
+
+
+APPS: dict[str, tuple[Callable[[dict[str, Any]], ServerApp], ClientApp]] = {
+    "message": (message_app, client_app()),
+    "classic": (classic_app, phones()),
+    "secure": (secure_app, phones(mods=[secaggplus_mod, oort_mod])),
+    "private": (private_app, client_app(moving)),
+}
+
+
 if __name__ == "__main__":
-    for make, app in ((message_app, client_app()), (classic_app, phones())):
+    for make, app in (APPS[name] for name in sys.argv[1:]):
         found: dict[str, Any] = {}
         run_simulation(make(found), app, NUM_NODES, backend_config=BACKEND)
         sys.stdout.write(f"\n::{json.dumps(found)}\n")

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context
-from flwr.client import NumPyClient
-from flwr.client.mod import secagg_mod, secaggplus_mod
+from flwr.client.mod import (
+    adaptiveclipping_mod,
+    fixedclipping_mod,
+    secagg_mod,
+    secaggplus_mod,
+)
 from flwr.clientapp import ClientApp
 from flwr.common import ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server import History, LegacyContext, ServerConfig
@@ -21,50 +25,17 @@ from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow, SecAggWork
 import oort
 from oort.baselines import UniformSelector
 from oort.integrations.flower import (
-    ClientReport,
     OortClassicStrategy,
     RoundSummary,
     describing_mod,
     oort_mod,
-    samples_to_test,
 )
 
-from .fleet import BrokenError, Fleet, fleet
+from .apps import Phone, phones
+from .fleet import Fleet, fleet
 from .test_message import CategoryPlan
 
 START = ndarrays_to_parameters([np.zeros(3), np.ones((2, 2))])
-
-
-class Phone(NumPyClient):
-    """Moves the model by its partition's number; may be slow, broken or mute."""
-
-    def __init__(self, partition: int, **luck: Any) -> None:
-        self.partition = partition
-        self.luck = luck
-
-    def fit(self, parameters: Any, config: Any) -> Any:
-        if self.partition in self.luck.get("broken", ()):
-            raise BrokenError
-        if self.partition in self.luck.get("slow", ()):
-            time.sleep(60.0)
-        report = ClientReport()
-        report.update(np.full(10 + self.partition, 1.0 + self.partition))
-        metrics = {} if self.luck.get("mute") else report.metrics(duration_s=1.0 + self.partition)
-        arrays = [array + self.partition for array in parameters]
-        return arrays, 10 + self.partition, {"loss": 2.0, **metrics}
-
-    def evaluate(self, parameters: Any, config: Any) -> Any:
-        told = self.luck.get("told")
-        if told is not None:
-            told[self.partition] = samples_to_test(config)
-        return 0.5, 1, {"accuracy": 0.5}
-
-
-def phones(mods: list[Any] | None = None, **luck: Any) -> ClientApp:
-    def client_fn(context: Context) -> Any:
-        return Phone(int(context.node_config["partition-id"]), **luck).to_client()
-
-    return ClientApp(client_fn, mods=[oort_mod] if mods is None else mods)
 
 
 class Job:
@@ -257,6 +228,27 @@ def test_a_message_strategy_is_refused_with_the_name_of_the_other_wrapper() -> N
     wrong: Any = MessageFedAvg()
     with pytest.raises(oort.InvalidArgumentError, match="OortStrategy"):
         OortClassicStrategy(wrong, oort.create_training_selector())
+
+
+@pytest.mark.filterwarnings("ignore::oort.PrivacyWarning")
+@pytest.mark.parametrize("side", ["ServerSide", "ClientSide"])
+@pytest.mark.parametrize("clipping", ["Fixed", "Adaptive"])
+def test_a_private_strategy_gets_as_many_results_as_it_was_set_up_for(
+    side: str, clipping: str
+) -> None:
+    mods: dict[str, Any] = {"Fixed": fixedclipping_mod, "Adaptive": adaptiveclipping_mod}
+    norm = {"clipping_norm": 10.0} if clipping == "Fixed" else {}
+    inside = getattr(flower, f"DifferentialPrivacy{side}{clipping}Clipping")(
+        everyone(), noise_multiplier=0.01, num_sampled_clients=4, **norm
+    )
+    added = [mods[clipping]] if side == "ClientSide" else []
+    with fleet(6, phones(mods=[*added, oort_mod], broken={5}, nudge=1.0)) as running:
+        job = Job(inside, config={"num_participants": 4, "over_commit": 1.5})
+        job.run(running, num_rounds=2)
+    assert [len(s.clients("completed")) for s in job.rounds] == [4, 4]
+    assert all(s.arrays is not None for s in job.rounds), "a failure was made up for"
+    first: list[Any] = list(job.rounds[0].clients("completed"))
+    assert job.selector.columns(first).utility.tolist() == [(10 + p) * (1.0 + p) for p in first]
 
 
 def secure(running: Fleet, strategy: Any, fit: Any, num_rounds: int) -> None:

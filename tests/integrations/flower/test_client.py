@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,11 @@ def test_losses_of_pytorch_may_carry_a_gradient() -> None:
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras on torch
 @pytest.mark.parametrize("kind", ["function", "object"])
-def test_losses_of_keras_are_those_of_the_compiled_model(kind: str) -> None:
-    os.environ.setdefault("KERAS_BACKEND", "torch")
+def test_losses_of_keras_are_those_of_the_compiled_model(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))  # it writes its settings there
+    monkeypatch.setenv("KERAS_BACKEND", os.environ.get("KERAS_BACKEND", "torch"))
     keras = pytest.importorskip("keras")
     name = "sparse_categorical_crossentropy"
     loss = name if kind == "function" else keras.losses.SparseCategoricalCrossentropy()

@@ -24,7 +24,8 @@ from oort.integrations.flower import (
     samples_to_test,
 )
 
-from .fleet import BrokenError, Fleet, client_app, fleet, usual
+from .apps import BrokenError, client_app, usual
+from .fleet import Fleet, fleet
 
 START = [np.zeros(3), np.ones((2, 2))]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
@@ -17,7 +17,14 @@ from flwr.server.strategy import Strategy
 from oort.errors import InvalidArgumentError, WaitTimeoutError
 from oort.integrations.flower import inner
 from oort.integrations.flower.assignment import told
-from oort.integrations.flower.clients import ChosenClients, CutOffError, WatchedProxy
+from oort.integrations.flower.clients import (
+    ChosenClients,
+    CutOffError,
+    LimitedClients,
+    LimitedProxy,
+    WatchedProxy,
+    unwrapped,
+)
 from oort.integrations.flower.conductor import (
     LOG,
     AfterRound,
@@ -27,7 +34,7 @@ from oort.integrations.flower.conductor import (
 )
 from oort.integrations.flower.config import FlowerConfig
 from oort.integrations.flower.reports import ReadReport, strip
-from oort.integrations.flower.roster import Description, Roster
+from oort.integrations.flower.roster import Description, Roster, in_order
 from oort.integrations.flower.versions import check_version
 from oort.protocols import TestingSelector, TrainingSelector
 from oort.types import ClientId
@@ -65,6 +72,9 @@ class OortClassicStrategy(Strategy):
                 "strategy must be one of the classic API, flwr.server.strategy (for the message "
                 f"API, flwr.serverapp.strategy, use OortStrategy); got {strategy!r:.80}"
             )
+            raise InvalidArgumentError(message)
+        if isinstance(strategy, OortClassicStrategy):
+            message = f"strategy must be your own, not wrapped already; got {strategy!r:.80}"
             raise InvalidArgumentError(message)
         self.inner = strategy
         self.config = FlowerConfig.of(config)
@@ -122,7 +132,12 @@ class OortClassicStrategy(Strategy):
             if not isinstance(proxy, WatchedProxy) or self._take(proxy, result)
         ]
         kept = self._fastest(usable)
-        answer = self.inner.aggregate_fit(server_round, kept, _real(failures))
+        cohort = self.conductor.cohort
+        # Failures that others made up for are not the strategy's business: some give up on any.
+        made_up_for = cohort is not None and cohort.ended_by == "quorum"
+        real = [] if made_up_for else _real(failures)
+        with self.conductor.closing():
+            answer = self.inner.aggregate_fit(server_round, kept, real)
         self.conductor.close_round(answer[0])
         return answer
 
@@ -132,7 +147,8 @@ class OortClassicStrategy(Strategy):
         """Pick who tests, if a testing selector was given; otherwise as your strategy does."""
         skipped = inner.setting(self.inner, "fraction_evaluate") == 0
         if skipped or not self.conductor.tests:
-            return self.inner.configure_evaluate(server_round, parameters, client_manager)
+            everyone = LimitedClients(client_manager, self.config.node_wait_s)
+            return self._limited(self.inner.configure_evaluate(server_round, parameters, everyone))
         online = self._online(client_manager)
         plan = self.conductor.plan_test(list(online))
         client_of = {online[c].cid: c for c in plan if c in online}
@@ -144,16 +160,17 @@ class OortClassicStrategy(Strategy):
             server_round, parameters, ChosenClients(client_manager, chosen)
         )
         tasks = assignment_of(plan)
-        return [
+        return self._limited(
             (proxy, _with_assignment(ins, tasks.get(client_of[proxy.cid])))
             for proxy, ins in instructions
-        ]
+        )
 
     def aggregate_evaluate(
         self, server_round: int, results: list[tuple[ClientProxy, EvaluateRes]], failures: Any
     ) -> tuple[float | None, dict[str, Scalar]]:
         """As your strategy does."""
-        return self.inner.aggregate_evaluate(server_round, results, failures)
+        known = [(unwrapped(proxy), result) for proxy, result in results]
+        return self.inner.aggregate_evaluate(server_round, known, _real(failures))
 
     def evaluate(
         self, server_round: int, parameters: Parameters
@@ -162,6 +179,12 @@ class OortClassicStrategy(Strategy):
         return self.inner.evaluate(server_round, parameters)
 
     # How it is done
+
+    def _limited(
+        self, instructions: Iterable[tuple[ClientProxy, EvaluateIns]]
+    ) -> list[tuple[ClientProxy, EvaluateIns]]:
+        limit_s = self.config.reply_timeout_s
+        return [(LimitedProxy(proxy, limit_s), ins) for proxy, ins in instructions]
 
     def _take(self, proxy: WatchedProxy, result: FitRes) -> bool:
         """Read one result's report; whether the strategy may see the result."""
@@ -240,10 +263,10 @@ class OortClassicStrategy(Strategy):
         with ThreadPoolExecutor(min(_MOST_QUESTIONS_AT_ONCE, len(proxies))) as pool:
             answers = dict(zip(proxies, pool.map(self._describe, proxies.values()), strict=True))
         silent = [cid for cid, described in answers.items() if described.id is None]
-        for cid, described in answers.items():
-            if described.id is not None:
-                self._roster.learn(cid, described.id)
-                self.conductor.learn(described.id, described)
+        told = [(d.id, cid, d) for cid, d in answers.items() if d.id is not None]
+        for client, cid, described in sorted(told, key=lambda entry: in_order(entry[0])):
+            self._roster.learn(cid, client)
+            self.conductor.learn(client, described)
         if silent:
             why = f"{len(silent)} clients do not say who they are"
             self._roster.fall_back([(cid, cid) for cid in silent], why)
@@ -260,10 +283,10 @@ class OortClassicStrategy(Strategy):
         return Description.from_values(answer.properties or {})
 
 
-def _real(failures: Failures) -> Failures:
+def _real(failures: Any) -> Any:
     """The failures that are the strategy's business: cut off is not failed."""
     return [
-        (f[0].inner, f[1]) if isinstance(f, tuple) and isinstance(f[0], WatchedProxy) else f
+        (unwrapped(f[0]), f[1]) if isinstance(f, tuple) else f
         for f in failures
         if not isinstance(f, CutOffError)
     ]

@@ -8,14 +8,15 @@ from __future__ import annotations
 import logging
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from oort.errors import EngineWarning
 from oort.integrations.flower.cohort import Cohort, RoundSummary
 from oort.integrations.flower.config import DURATION, FlowerConfig
-from oort.integrations.flower.reports import ReadReport, read_feedback
+from oort.integrations.flower.reports import ReadReport, names_of, read_feedback
 from oort.integrations.flower.roster import Description
 from oort.protocols import TestingSelector, TestPlan, TrainingSelector
 from oort.types import ClientId, Feedback, Outcome
@@ -97,7 +98,7 @@ class Conductor:
                 "cannot be valued, and it will be picked only when nobody better is left. Let "
                 "clients use oort.integrations.flower.ClientReport, or report 'train_loss' and "
                 "'num-examples', or name the metric in FlowerConfig(loss_key=...); "
-                f"got {sorted(metrics)}",
+                f"got {names_of(sorted(metrics))}",
             )
         return read
 
@@ -128,6 +129,15 @@ class Conductor:
         if self._after_round is not None:
             self._after_round(summary)
 
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """While inside, what the strategy raises does not cost the selector its reports."""
+        try:
+            yield
+        except BaseException:
+            self.close_round(None)
+            raise
+
     # Who tests
 
     @property
@@ -154,16 +164,19 @@ class Conductor:
         return plan
 
     def learn(self, client: ClientId, description: Description) -> None:
-        """Take in what a client says of itself before any round."""
-        if description.num_samples is not None or description.expected_duration_s is not None:
-            self.selector.register_client(
-                client,
-                num_samples=description.num_samples,
-                expected_duration_s=description.expected_duration_s,
-            )
-        update: Any = getattr(self.tester, "update_client_info", None)
-        if update is not None and description.info:
-            update(client, description.info)
+        """Take in what a client says of itself before any round; what is refused is left out."""
+        hints: dict[str, Any] = {
+            "num_samples": description.num_samples,
+            "expected_duration_s": description.expected_duration_s,
+        }
+        try:
+            if any(hint is not None for hint in hints.values()):
+                self.selector.register_client(client, **hints)
+            update: Any = getattr(self.tester, "update_client_info", None)
+            if update is not None and description.info:
+                update(client, description.info)
+        except (ValueError, TypeError, KeyError) as error:
+            LOG.warning("oort: what client %r says of itself is left out: %.200s", client, error)
 
     def _warn_once(self, what: str, message: str) -> None:
         if what not in self._warned:
@@ -204,7 +217,7 @@ def _in_words(summary: RoundSummary) -> str:
     counts = {o: len(summary.clients(o)) for o in Outcome}
     return (
         f"round {summary.round_number} ended by {summary.ended_by} after "
-        f"{summary.elapsed_s:.1f} s: {counts[Outcome.COMPLETED]} completed, "
+        f"{summary.elapsed_s:.3g} s: {counts[Outcome.COMPLETED]} completed, "
         f"{counts[Outcome.FAILED]} failed, {counts[Outcome.UNUSED]} cut off "
-        f"(preferred duration {summary.selection.preferred_s:.1f} s)"
+        f"(preferred duration {summary.selection.preferred_s:.3g} s)"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from flwr.serverapp import Grid
 
 from oort.errors import WaitTimeoutError
 from oort.integrations.flower.conductor import LOG
+from oort.integrations.flower.inner import finite_timeout
 
 Exchange: TypeAlias = Callable[[list[Message], float | None], list[Message]]
 
@@ -39,6 +41,8 @@ class GridView(Grid):
         self._exchange: Exchange | None = None
         self._give_up_at: float | None = None
         self._waited_s = 0.0
+        #: how long to wait for replies where the strategy sets no end
+        self.longest_wait_s = math.inf
 
     def show(self, nodes: Sequence[int] | None, exchange: Exchange | None) -> None:
         """Show these nodes (None: all), and send the next messages through this function."""
@@ -74,7 +78,8 @@ class GridView(Grid):
         """Send, and wait as the round under way asks for."""
         exchange, self._exchange, self._shown = self._exchange, None, None
         if exchange is None:
-            return self.inner.send_and_receive(messages, timeout=timeout)
+            limit_s = finite_timeout(timeout, self.longest_wait_s)
+            return self.inner.send_and_receive(messages, timeout=limit_s)
         return exchange(list(messages), timeout)
 
     # The rest is the grid's own.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -148,13 +148,3 @@ def finite_timeout(given: float | None, largest_s: float) -> float:
     (60.0, 5.0)
     """
     return largest_s if given is None or not math.isfinite(given) else min(given, largest_s)
-
-
-def names_of(clients: Sequence[Any], limit: int = 5) -> str:
-    """A few ids for a message.
-
-    >>> names_of(range(7))
-    '0, 1, 2, 3, 4 and 2 more'
-    """
-    shown = ", ".join(str(client) for client in clients[:limit])
-    return shown if len(clients) <= limit else f"{shown} and {len(clients) - limit} more"

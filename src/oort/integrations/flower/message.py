@@ -27,7 +27,7 @@ from oort.integrations.flower.conductor import (
 from oort.integrations.flower.config import FlowerConfig
 from oort.integrations.flower.gridview import GridView, collect, nodes_of
 from oort.integrations.flower.reports import ReadReport, merged, strip
-from oort.integrations.flower.roster import Roster
+from oort.integrations.flower.roster import Roster, in_order
 from oort.integrations.flower.versions import check_version
 from oort.protocols import TestingSelector, TestPlan, TrainingSelector
 from oort.types import ClientId
@@ -76,6 +76,9 @@ class OortStrategy(Strategy):
                 f"{strategy!r:.80}"
             )
             raise InvalidArgumentError(message)
+        if isinstance(strategy, OortStrategy):
+            message = f"strategy must be your own, not wrapped already; got {strategy!r:.80}"
+            raise InvalidArgumentError(message)
         self.inner = strategy
         self.config = FlowerConfig.of(config)
         inner.check_reachable(strategy, inner.MESSAGE_API, self.config.num_participants)
@@ -105,6 +108,7 @@ class OortStrategy(Strategy):
     ) -> Result:
         """Run the job: your strategy's own ``start``, with the rounds going through Oort."""
         view = grid if isinstance(grid, GridView) else GridView(grid)
+        view.longest_wait_s = self.config.reply_timeout_s
         rest: Any = (num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
         if type(self.inner).start is Strategy.start:
             return super().start(view, initial_arrays, *rest)
@@ -138,7 +142,8 @@ class OortStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Let your strategy combine the results, then report to the selector."""
-        answer = self._own["aggregate_train"](server_round, replies)
+        with self.conductor.closing():
+            answer = self._own["aggregate_train"](server_round, replies)
         arrays: ArrayRecord | None = answer[0]
         self.conductor.close_round(arrays)
         return arrays, answer[1]
@@ -202,8 +207,9 @@ class OortStrategy(Strategy):
         new = set(self._roster.unknown(node.node_id for node in nodes))
         newcomers = [node for node in nodes if node.node_id in new]
         if newcomers:
-            for client, description in ask_nodes(grid, newcomers, self._roster, self.config):
-                self.conductor.learn(client, description)
+            told = dict(ask_nodes(grid, newcomers, self._roster, self.config))
+            for client in sorted(told, key=in_order):
+                self.conductor.learn(client, told[client])
         return self._roster.online(node.node_id for node in nodes)
 
     def _wait_for_nodes(self, grid: Grid) -> list[Any]:

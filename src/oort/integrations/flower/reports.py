@@ -8,7 +8,7 @@ and so that clients with and without the helper can take part in one job.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from oort.types import Feedback, Outcome
@@ -75,6 +75,16 @@ def strip(metrics: MutableMapping[str, Any]) -> None:
 def merged(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The metrics of several records as one."""
     return {name: value for record in records for name, value in record.items()}
+
+
+def names_of(names: Sequence[str], limit: int = 8) -> str:
+    """A few names for a message.
+
+    >>> names_of(["a", "b", "c"], limit=2), names_of([])
+    ('a, b and 1 more', 'none')
+    """
+    shown = ", ".join(f"{name:.40}" for name in names[:limit]) or "none"
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
 def _first(metrics: Mapping[str, Any], names: Iterable[str]) -> Any:

@@ -52,16 +52,28 @@ class Description:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Description:
-        """What was sent; a client that answers with its ``partition-id`` alone is fine too."""
-        info = json.loads(values.get(_INFO, "{}"))
-        if "samples" in info:
-            info["samples"] = dict(info["samples"])
+        """What was sent; a client that answers with its ``partition-id`` alone is fine too.
+
+        A client may send anything: what cannot be an id is none, and what cannot be read is left
+        out.
+        """
+        named = values.get(ID, values.get(PARTITION))
+        is_id = isinstance(named, int | str) and not isinstance(named, bool)
         return cls(
-            id=values.get(ID, values.get(PARTITION)),
+            id=named if is_id else None,
             num_samples=values.get(_NUM_SAMPLES),
             expected_duration_s=values.get(_EXPECTED_S),
-            info=info,
+            info=_read_info(values.get(_INFO, "{}")),
         )
+
+
+def in_order(client: ClientId) -> tuple[bool, Any]:
+    """To sort ids by, numbers before text.
+
+    >>> sorted(["b", 10, "a", 9], key=in_order)
+    [9, 10, 'a', 'b']
+    """
+    return isinstance(client, str), client
 
 
 class Roster(Generic[Node]):
@@ -93,7 +105,11 @@ class Roster(Generic[Node]):
         return self._client_of.get(node)
 
     def online(self, nodes: Iterable[Node]) -> dict[ClientId, Node]:
-        """The clients behind these nodes, each with its newest node."""
+        """The clients behind these nodes, each with its newest node, in the order of their ids.
+
+        Nodes come in an order that changes from run to run; a selector's picks depend on the order
+        in which it first sees clients.
+        """
         found: dict[ClientId, Node] = {}
         for node in nodes:
             client = self._client_of.get(node)
@@ -103,7 +119,7 @@ class Roster(Generic[Node]):
                 self._warn_twice(client)
             if client not in found or self._node_of[client] == node:
                 found[client] = node
-        return found
+        return {client: found[client] for client in sorted(found, key=in_order)}
 
     def fall_back(self, nodes: Iterable[tuple[Node, ClientId]], why: str) -> None:
         """Use node ids, which a restart changes, and say so once."""
@@ -128,6 +144,16 @@ class Roster(Generic[Node]):
         if what not in self._warned:
             self._warned.add(what)
             warnings.warn(message, EngineWarning, stacklevel=3)
+
+
+def _read_info(text: Any) -> dict[str, Any]:
+    try:
+        info = dict(json.loads(text))
+        if "samples" in info:
+            info["samples"] = dict(info["samples"])
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return info
 
 
 def _with_pairs(info: Mapping[str, Any]) -> dict[str, Any]:

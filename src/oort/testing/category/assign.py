@@ -20,7 +20,7 @@ from oort.testing.category.problem import Int64s, Problem, samples_within, sums_
 from oort.types import Floats, Mask, Rows
 
 _ENUMERATE = 1 << 17
-_INT32 = 2**31 - 1
+_BITS = 30  # of a flow: SciPy's are 32-bit, and so is a capacity plus what can be taken back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,8 +245,8 @@ def _flow(
         else np.zeros(0, np.int64)
     )
     clients = rows[np.concatenate([[True], rows[1:] != rows[:-1]])] if len(rows) else rows
-    finer = max(1, 31 - (len(rows) + len(clients) + len(quota)).bit_length())
-    shift = -(-max(0, int(quota.sum()).bit_length() - 31) // finer) * finer
+    finer = max(1, _BITS - (len(rows) + len(clients) + len(quota)).bit_length())
+    shift = -(-max(0, int(quota.sum()).bit_length() - _BITS) // finer) * finer
     samples = np.zeros(len(rows), np.int64)
     while True:
         to_clients = room[clients] - np.bincount(local, samples, minlength=len(clients)).astype(
@@ -283,7 +283,7 @@ def _flow_in_units(arcs: _Arcs, shift: int) -> Int64s:
     capacity = [arcs.to_clients, arcs.to_categories, arcs.to_sink]
     if arcs.back.any():
         tail, head, capacity = [*tail, head[1]], [*head, tail[1]], [*capacity, arcs.back]
-    units = np.minimum(np.concatenate(capacity) >> shift, _INT32).astype(np.int32)
+    units = np.minimum(np.concatenate(capacity) >> shift, 2**_BITS - 1).astype(np.int32)
     places = (np.concatenate(tail).astype(np.int32), np.concatenate(head).astype(np.int32))
     graph: Any = coo_matrix((units, places), shape=(sink + 1, sink + 1)).tocsr()
     result: Any = maximum_flow(graph, 0, sink)

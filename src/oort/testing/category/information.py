@@ -246,10 +246,10 @@ class ClientInformation:
         if among is None:
             return mask
         if isinstance(among, np.ndarray) and among.dtype == np.bool_:
-            if len(among) != self.num_rows:
+            if among.shape != (self.num_rows,):
+                got = len(among) if among.ndim == 1 else f"shape {among.shape}"
                 message = (
-                    f"a mask for among must have one entry per row ({self.num_rows}); got "
-                    f"{len(among)}"
+                    f"a mask for among must have one entry per row ({self.num_rows}); got {got}"
                 )
                 raise InvalidArgumentError(message)
             return mask & among
@@ -601,13 +601,17 @@ def _matrix(ids: Sequence[ClientId], counts: Counts) -> Any:
     from scipy.sparse import csr_matrix, issparse
 
     if not issparse(counts):
-        counts = np.asarray(counts)
-        if counts.ndim != 2 or counts.dtype.kind not in "iuf":
-            message = (
-                f"counts must be a table of numbers, one row per client; got {counts.ndim} axes "
-                f"of {counts.dtype}"
-            )
-            raise InvalidClientInfoError(message)
+        try:
+            counts = np.asarray(counts)
+        except ValueError:
+            message = "counts must have as many numbers in each row; got rows of several lengths"
+            raise InvalidClientInfoError(message) from None
+    if counts.ndim != 2 or counts.dtype.kind not in "iuf":
+        message = (
+            f"counts must be a table of numbers, one row per client; got {counts.ndim} axes "
+            f"of {counts.dtype}"
+        )
+        raise InvalidClientInfoError(message)
     if counts.shape[0] != len(ids):
         message = f"counts must have one row per client ({len(ids)}); got {counts.shape[0]}"
         raise InvalidClientInfoError(message)

@@ -169,13 +169,13 @@ class TestPlan:
             self.samples[self.indptr[place] : self.indptr[place + 1]].sum()
         )
         allowed = "" if self.budget is None else f" of the {self.budget:,} allowed"
-        noun = "participant" if len(self) == 1 else "participants"
+        tests = "participant{} tests" if len(self) == 1 else "participants{} test"
         lines = [
-            f"{len(self):,} {noun}{allowed} test {total:,} samples ({wanted}) in "
+            f"{len(self):,} {tests.format(allowed)} {_counted(total, 'sample')} ({wanted}) in "
             f"{self.duration_s:.4g} seconds.",
             f"Everyone waits for {self.bottleneck}: {moving:.4g} seconds of transfer and "
             f"{working:.4g} seconds for "
-            f"{count:,} samples.",
+            f"{_counted(count, 'sample')}.",
             self._quality(),
             f"Finding the plan took {self.solver_s:.3g} seconds (method {self.method}).",
         ]
@@ -217,6 +217,11 @@ class TestPlan:
 
 
 COLUMNS = ("client", "category", "samples", "client_duration_s")
+
+
+def _counted(number: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _enumerated(parts: list[str], most: int = 5) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 from oort.config import TestingConfig
 from oort.errors import (
     BudgetTooSmallError,
+    ConfigError,
     IncompleteClientWarning,
     InvalidRequestError,
     NotEnoughSamplesError,
@@ -113,6 +114,9 @@ def _settings(config: TestingConfig | Mapping[str, Any] | None) -> TestingConfig
     """Settings from whatever was given."""
     if isinstance(config, TestingConfig):
         return config
+    if config is not None and not isinstance(config, Mapping):
+        message = f"config must be a TestingConfig or a dict; got {config!r:.80}"
+        raise ConfigError(message)
     return TestingConfig.from_dict(config or {})
 
 
@@ -164,7 +168,8 @@ def _task(
             "a request must be such that clients hold less than 2**61 samples of it; got more"
         )
         raise InvalidRequestError(message)
-    return _with_required(known, config, problem, held, rows, fixed_s, columns)
+    open_ = known.available(among) & ~np.isnan(fixed_s)
+    return _with_required(known, config, problem, held, rows, fixed_s, columns, open_)
 
 
 def _allowed(
@@ -204,13 +209,16 @@ def _with_required(
     rows: Rows,
     fixed_s: Floats,
     columns: Int64s,
+    open_: Mask,
 ) -> Task:
-    """The task with the clients that take part in any case."""
+    """The task with the clients that take part in any case, which must be open to requests."""
     forced = np.asarray(known.rows(config.required))
-    open_ = known.available() & ~np.isnan(fixed_s)
     if not open_[forced].all():
         closed = config.required[int(np.argmin(open_[forced]))]
-        message = f"a required client must be online and its speed known; got {closed!r:.80}"
+        message = (
+            "a required client must be online, among those asked, and its speed known; got "
+            f"{closed!r:.80}"
+        )
         raise InvalidRequestError(message)
     inside = np.isin(forced, rows)
     idle = forced[~inside]
@@ -306,7 +314,9 @@ def _paper(task: Task, progress: Progress | None, started: float) -> tuple[Answe
     grouped, left = most_samples_first(
         problem, task.held, problem.num_clients, first=task.required
     )
-    if (task.budget is not None and len(grouped) > task.budget) or left.any():
+    if left.any():  # caps, which the paper does not have: what they leave is for the MILP to see
+        grouped = np.arange(problem.num_clients)
+    if task.budget is not None and len(grouped) > task.budget:
         ones = Priced(problem, np.ones(problem.num_categories, np.int64))
         raise _too_small(task, len(grouped), ones.fewest(task.required))
     rows = np.sort(grouped)
@@ -331,7 +341,7 @@ def _paper(task: Task, progress: Progress | None, started: float) -> tuple[Answe
     )
     everyone = assign(problem, from_s=task.at_least_s)
     if everyone is not None:
-        search.prove(everyone.deadline_s, "cut", everyone.cut.astype(np.int64))
+        search.prove_everyone(everyone)
         count_samples(search)
     return Answer(
         rows=answer.rows,

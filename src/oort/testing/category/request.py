@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def quotas(request: Request, known: ClientInformation, supply: Int64s) -> Int64s
     elif isinstance(request, Balanced):
         chosen = _chosen(request.categories, known)
         if request.samples is None:
-            wanted = np.full(len(chosen), int(supply[chosen].min()) if len(chosen) else 0)
+            wanted = _as_the_scarcest(chosen, known, supply)
         else:
             wanted = evenly(_whole(request.samples, "Balanced.samples"), len(chosen))
     elif isinstance(request, Mapping):
@@ -68,6 +68,20 @@ def quotas(request: Request, known: ClientInformation, supply: Int64s) -> Int64s
         message = f"a request must ask for at least one sample; got {request!r:.80}"
         raise InvalidRequestError(message)
     return result
+
+
+def _as_the_scarcest(chosen: Int64s, known: ClientInformation, supply: Int64s) -> Int64s:
+    """As many of each as the scarcest of them has."""
+    least = int(supply[chosen].min(initial=0 if not len(chosen) else 2**53))
+    if least == 0:
+        names = known.categories
+        scarcest = repr(names[chosen[int(np.argmin(supply[chosen]))]]) if len(chosen) else "any"
+        message = (
+            "Balanced() must find samples of each category among the clients that may be asked; "
+            f"got none of {scarcest:.80}"
+        )
+        raise InvalidRequestError(message)
+    return np.full(len(chosen), least)
 
 
 def shares(totals: Int64s, samples: int) -> Int64s:
@@ -100,12 +114,13 @@ def _chosen(categories: Sequence[Category] | None, known: ClientInformation) -> 
     """The columns of some categories, or of all."""
     if categories is None:
         return np.arange(len(known.categories))
-    return np.array([_column(name, known) for name in dict.fromkeys(categories)], np.int64)
+    columns = [_column(name, known) for name in categories]
+    return np.array(list(dict.fromkeys(columns)), np.int64)
 
 
 def _in_order(request: Sequence[int], known: ClientInformation) -> tuple[Int64s, Int64s]:
     """A list of numbers, one per category."""
-    if isinstance(request, str | bytes) or not hasattr(request, "__len__"):
+    if isinstance(request, str | bytes) or not isinstance(request, Sequence | np.ndarray):
         message = (
             f"a request must be a mapping, a list, Representative or Balanced; got {request!r:.80}"
         )
@@ -120,9 +135,10 @@ def _in_order(request: Sequence[int], known: ClientInformation) -> tuple[Int64s,
     return np.arange(len(wanted)), np.array(wanted, np.int64)
 
 
-def _column(name: Category, known: ClientInformation) -> int:
+def _column(name: object, known: ClientInformation) -> int:
     """The column of a category that somebody was said to have."""
-    column = known.column(name)
+    named = isinstance(name, str | int | np.integer) and not isinstance(name, bool)
+    column = known.column(cast(Category, name)) if named else None
     if column is None:
         names = known.categories
         listed = ", ".join(repr(n) for n in names[:8]) + (

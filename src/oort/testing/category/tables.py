@@ -3,7 +3,8 @@
 Counts are long (columns ``client``, ``category``, ``samples``) or wide (``client`` and a column
 per category). Devices have ``client`` and any of the numbers that ``ClientInformation`` keeps;
 these may also stand in a wide table of counts. Ids and categories of a CSV file are integers where
-all of a column are, text otherwise; the ids of two files are integers only where both files' are.
+all of a column are written as one (7, not 007 or 7.0), text otherwise; the ids of two files are
+integers only where both files' are.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ def load(known: ClientInformation, counts: Any = None, devices: Any = None) -> l
         InvalidClientInfoError: A column is missing or a value cannot be used; nothing was changed.
     """
     tables = [_columns(table) for table in (counts, devices) if table is not None]
+    if devices is not None and not any(name in NUMBERS for name in tables[-1]):
+        message = (
+            f"a table of devices must have any of the columns {', '.join(NUMBERS)}; got "
+            f"{', '.join(map(repr, list(tables[-1])[:8]))}"
+        )
+        raise InvalidClientInfoError(message)
     if not tables:
         message = "counts or devices must be given; got neither"
         raise InvalidClientInfoError(message)
@@ -56,27 +63,58 @@ def load(known: ClientInformation, counts: Any = None, devices: Any = None) -> l
 def read_columns(path: str | PathLike[str]) -> Columns:
     """The columns of a Parquet or CSV file, as lists.
 
-    Values of a CSV file are integers or numbers where those of the whole column are.
+    Values of a CSV file are numbers where those of the whole column are.
+
+    Raises:
+        InvalidClientInfoError: The file is not what its name says, or its lines do not fit.
+        OSError: It cannot be read.
     """
     if Path(path).suffix.lower() in {".parquet", ".pq"}:
-        try:
-            parquet = import_module("pyarrow.parquet")
-        except ImportError:
-            missing_extra("reading Parquet", "pyarrow", "tables")
-        columns: Columns = parquet.read_table(fspath(path)).to_pydict()
-        return columns
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        lines = csv.reader(file)
-        header = next(lines, [])
-        body = [line for line in lines if line]
+        return _read_parquet(path)
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            lines = csv.reader(file, skipinitialspace=True)
+            header = next(lines, [])
+            body = [line for line in lines if line]
+    except (UnicodeDecodeError, csv.Error) as error:
+        message = f"{path} must be a CSV file in UTF-8; got one that cannot be read: {error}"
+        raise InvalidClientInfoError(message) from None
+    _refuse_header(path, header)
     ragged = next((n for n, line in enumerate(body, 2) if len(line) != len(header)), None)
-    if ragged is not None or not header:
+    if ragged is not None:
         message = (
             f"{path} must have {len(header)} fields in each line; got another number in line "
-            f"{ragged or 1}"
+            f"{ragged}"
         )
         raise InvalidClientInfoError(message)
-    return {name: _typed([line[i] for line in body]) for i, name in enumerate(header)}
+    return {
+        name: _typed([line[i] for line in body], names=name in (CLIENT, CATEGORY))
+        for i, name in enumerate(header)
+    }
+
+
+def _read_parquet(path: str | PathLike[str]) -> Columns:
+    try:
+        parquet = import_module("pyarrow.parquet")
+    except ImportError:
+        missing_extra("reading Parquet", "pyarrow", "tables")
+    try:
+        columns: Columns = parquet.read_table(fspath(path)).to_pydict()
+    except ValueError as error:  # Arrow's own errors are ValueErrors
+        message = f"{path} must be a Parquet file; got one that cannot be read: {error}"
+        raise InvalidClientInfoError(message) from None
+    return columns
+
+
+def _refuse_header(path: str | PathLike[str], header: list[str]) -> None:
+    """A CSV file needs a first line that names each column, and each once."""
+    if not header:
+        message = f"{path} must begin with a line that names its columns; got an empty line"
+        raise InvalidClientInfoError(message)
+    twice = _first_repeated(header)
+    if twice is not None:
+        message = f"{path} must name each column once; got {twice!r:.80} twice"
+        raise InvalidClientInfoError(message)
 
 
 def _columns(table: Any) -> Columns:
@@ -88,7 +126,10 @@ def _columns(table: Any) -> Columns:
     elif hasattr(table, "to_dict"):
         columns = table.to_dict(orient="list")
     elif isinstance(table, Mapping):
-        columns = {name: list(values) for name, values in table.items()}
+        columns = {
+            name: values.tolist() if isinstance(values, np.ndarray) else list(values)
+            for name, values in table.items()
+        }
     else:
         message = (
             "a table must be a path, an Arrow table, a DataFrame or a dict of columns; got "
@@ -100,13 +141,33 @@ def _columns(table: Any) -> Columns:
             f"a table must have a column {CLIENT!r}; got {', '.join(map(repr, list(columns)[:8]))}"
         )
         raise InvalidClientInfoError(message)
+    number = len(columns[CLIENT])
+    odd = next((name for name, values in columns.items() if len(values) != number), None)
+    if odd is not None:
+        message = (
+            f"a table must have as many values in each column ({number}, as {CLIENT!r}); got "
+            f"{len(columns[odd])} in {odd!r:.80}"
+        )
+        raise InvalidClientInfoError(message)
     return columns
 
 
-def _typed(texts: Sequence[str]) -> list[Any]:
-    """A column of a CSV file: integers, else numbers, else text; empty fields are None."""
-    for kind in (int, float):
+def _typed(texts: Sequence[str], *, names: bool) -> list[Any]:
+    """A column of a CSV file: integers, else numbers, else text; empty fields are None.
+
+    Names are integers only where each is written as Python would write it: "007" and "1_0" are
+    other names than 7 and 10.
+
+    >>> _typed(["7", "12", ""], names=True), _typed(["7", "012"], names=True)
+    ([7, 12, None], ['7', '012'])
+    >>> _typed(["7", "012"], names=False), _typed(["7", "1.5"], names=False)
+    ([7, 12], [7.0, 1.5])
+    """
+    given = [text for text in texts if text != ""]
+    for kind in (int,) if names else (int, float):
         try:
+            if any("_" in text or (names and str(kind(text)) != text) for text in given):
+                break
             return [kind(text) if text != "" else None for text in texts]
         except ValueError:
             continue
@@ -177,11 +238,14 @@ def _refuse_wrong(ids: list[ClientId], rows: Any, names: list[Any], values: list
         whole = (
             isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
         )
-        if not whole or value < 0:
+        if not whole or not 0 <= value <= 2**53:
             message = (
-                f"client {ids[row]!r:.80}: samples[{name!r}] must be a whole number, 0 or more; "
-                f"got {value!r:.80}"
+                f"client {ids[row]!r:.80}: samples[{name!r:.80}] must be a whole number from 0 to "
+                f"2**53; got {value!r:.80}"
             )
+            raise InvalidClientInfoError(message)
+        if name is None:
+            message = f"client {ids[row]!r:.80}: category must be a string or an integer; got None"
             raise InvalidClientInfoError(message)
     pairs = set(zip(rows.tolist(), names, strict=True))
     if len(pairs) < len(names):

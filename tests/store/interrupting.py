@@ -1,0 +1,83 @@
+"""Interrupts calls of a durable selector as Ctrl-C does, at any moment, and looks at what is left.
+
+    python -m tests.store.interrupting training|testing URL STEPS SEED
+
+A timer raises ``KeyboardInterrupt`` somewhere inside a call, or after it. Afterwards memory and
+store must say the same, and the selector's lock must be free. Writes the number of interrupts.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sys
+import threading
+import warnings
+from contextlib import closing, suppress
+from typing import Any
+
+from oort.errors import StoreError
+from oort.store import jobs, recovery, schema
+from oort.store.database import connect
+from tests.store.killing import SUBJECTS
+
+
+def main(what: str, url: str, steps: int, seed: int) -> int:
+    """Interrupt calls; gives how often one was."""
+    subject, chance, interrupts = SUBJECTS[what], random.Random(seed), 0
+    signal.signal(signal.SIGALRM, _interrupt)
+    with subject.open((url, "kb")) as selector:
+        for step in range(steps):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00005, 0.004))
+                subject.play(selector, seed, step)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupts += 1
+            _settled(selector)
+            assert _is_free(selector), f"step {step}: the lock is still held"
+            ours, stored = subject.state_of(selector), subject.state_of(_read_back(url))
+            assert ours == stored, f"step {step}: memory and store differ"
+    return interrupts
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _settled(selector: Any) -> None:
+    """A call, before which the selector sees what came of the last one; twice for a server."""
+    for _ in range(3):
+        selector._tried_s = -100.0
+        with suppress(StoreError), selector._lock:
+            return
+
+
+def _is_free(selector: Any) -> bool:
+    """Whether another thread could make a call."""
+    got: list[bool] = []
+
+    def attempt() -> None:
+        got.append(selector._call_lock.plain.acquire(timeout=20))
+        selector._call_lock.plain.release()
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    thread.join()
+    return got == [True]
+
+
+def _read_back(url: str) -> Any:
+    with closing(connect(url)) as database:
+        job = schema.job_named(database, "kb")
+        assert job is not None
+        selector = jobs.blank(job)
+        recovery.recover(database, job, selector)
+        return selector
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    number = main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    sys.stdout.write(json.dumps(number))
