@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+import oort
 from benchmarks.machine import describe
 
 RESULTS = Path(__file__).parent / "results"
@@ -198,7 +199,7 @@ def tried(
         for way in next_turn(turn, best, sizes):
             try:
                 found = per_client_step(model, way, device=device, seconds=seconds)
-            except RuntimeError as error:
+            except (RuntimeError, oort.OortError) as error:
                 found = {"error": str(error).splitlines()[0]}
             _forget(device)
             report.add("learner", f"{model}: {way}", found)

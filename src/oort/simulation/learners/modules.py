@@ -101,7 +101,21 @@ class ModuleLearner:
         return {k: v.detach().cpu().numpy().copy() for k, v in module.named_parameters()}
 
     def train(self, params: Params, pool: npt.NDArray[Any], chunk: Chunk) -> ChunkResult:
-        """Train every client of the chunk from the same model."""
+        """Train every client of the chunk from the same model.
+
+        Raises:
+            ConfigError: The device's memory does not hold so many clients at once.
+        """
+        try:
+            return self._trained(params, pool, chunk)
+        except self._torch.cuda.OutOfMemoryError as error:
+            message = (
+                "executor.chunk_size must be so small that the clients of a chunk fit into the "
+                f"device's memory together; got {len(chunk)}: {error}"
+            )
+            raise ConfigError(message) from error
+
+    def _trained(self, params: Params, pool: npt.NDArray[Any], chunk: Chunk) -> ChunkResult:
         torch = self._torch
         given = self._params.tensors(params)
         local = {k: v.expand(len(chunk), *v.shape).clone() for k, v in given.items()}
