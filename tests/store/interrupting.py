@@ -1,9 +1,9 @@
 """Interrupts calls of a durable selector as Ctrl-C does, at any moment, and looks at what is left.
 
-    python -m tests.store.interrupting training|testing URL STEPS SEED
+    python -m tests.store.interrupting training|testing URL INTERRUPTS SEED
 
 A timer raises ``KeyboardInterrupt`` somewhere inside a call, or after it. Afterwards memory and
-store must say the same, and the selector's lock must be free. Writes the number of interrupts.
+store must say the same, and the selector's lock must be free. Writes how many calls it took.
 """
 
 from __future__ import annotations
@@ -22,24 +22,29 @@ from oort.store import jobs, recovery, schema
 from oort.store.database import connect
 from tests.store.killing import SUBJECTS
 
+_MOST_STEPS = 10_000
 
-def main(what: str, url: str, steps: int, seed: int) -> int:
-    """Interrupt calls; gives how often one was."""
-    subject, chance, interrupts = SUBJECTS[what], random.Random(seed), 0
+
+def main(what: str, url: str, interrupts: int, seed: int) -> int:
+    """Interrupt so many calls; gives how many were made."""
+    subject, chance, step = SUBJECTS[what], random.Random(seed), 0
     signal.signal(signal.SIGALRM, _interrupt)
     with subject.open((url, "kb")) as selector:
-        for step in range(steps):
+        for step in range(_MOST_STEPS):
+            if interrupts == 0:
+                break
             try:
                 signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00005, 0.004))
                 subject.play(selector, seed, step)
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except KeyboardInterrupt:
-                interrupts += 1
+                interrupts -= 1
             _settled(selector)
             assert _is_free(selector), f"step {step}: the lock is still held"
             ours, stored = subject.state_of(selector), subject.state_of(_read_back(url))
             assert ours == stored, f"step {step}: memory and store differ"
-    return interrupts
+    assert interrupts == 0, f"calls are too fast to be interrupted: {interrupts} are left"
+    return step
 
 
 def _interrupt(*_: object) -> None:
