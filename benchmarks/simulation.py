@@ -7,6 +7,7 @@ three times in turn, and is timed from the end of its first round to the end of 
 
     python -m benchmarks.simulation             all engines -> benchmarks/results/simulation.json
     python -m benchmarks.simulation --engine E  one of them, as one line of JSON
+    python -m benchmarks.simulation --show      the results as the documentation's table
 
 What differs: Flower and pfl-research train each client with torch, as their users do, and are told
 nothing of its losses; ours trains chunks of the cohort at once, measures the loss of every sample
@@ -257,6 +258,31 @@ def summary(runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     return found
 
 
+def shown(report: dict[str, Any]) -> str:
+    """The results as a table in Markdown."""
+    engines, versions = report["engines"], report["versions"]
+    names = {
+        "oort-numpy": "Oort, NumPy model",
+        "oort-torch": "Oort, torch module",
+        "flower": f"Flower {versions['flwr']}, torch",
+        "pfl": f"pfl-research {versions['pfl']}, torch",
+    }
+    lines = [
+        "| engine | rounds per second (each run) | ours in NumPy is faster | in torch |",
+        "|---|---|---|---|",
+    ]
+    for name, label in names.items():
+        result = engines[name]
+        if "rounds_per_s" not in result:
+            lines.append(f"| {label} | {result['error']} | | |")
+            continue
+        runs = ", ".join(f"{v:.3g}" for v in result["all"])
+        times = (f"{result[f'oort-{m}_is_times_faster']:.3g}×" for m in ("numpy", "torch"))
+        speed = f"{_speed(result):.3g} ({runs})"
+        lines.append(f"| {label} | {speed} | {' | '.join(times)} |")
+    return "\n".join(lines)
+
+
 def _speed(result: dict[str, Any]) -> float:
     return float(result.get("rounds_per_s", float("nan")))
 
@@ -266,9 +292,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--engine", choices=list(ENGINES))
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     if options.engine:
         print(json.dumps(ENGINES[options.engine](ROUNDS[options.engine])))
+        return
+    if options.show:
+        print(shown(json.loads(RESULTS.read_text())))
         return
     packages = ("oort-fl", "numpy", "torch", "flwr", "ray", "pfl")
     report: dict[str, Any] = {

@@ -13,6 +13,8 @@ results as it comes:
     python -m benchmarks.simulation_gpu                  -> benchmarks/results/simulation_gpu.json
     python -m benchmarks.simulation_gpu --device cpu --clients 4 --seconds 2     to try it without
 
+    python -m benchmarks.simulation_gpu --show           the results as the documentation's table
+
 ``--seconds`` bounds every case; cases that would take longer are left out and named.
 """
 
@@ -30,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+import oort
 from benchmarks.machine import describe
 
 RESULTS = Path(__file__).parent / "results"
@@ -196,7 +199,7 @@ def tried(
         for way in next_turn(turn, best, sizes):
             try:
                 found = per_client_step(model, way, device=device, seconds=seconds)
-            except RuntimeError as error:
+            except (RuntimeError, oort.OortError) as error:
                 found = {"error": str(error).splitlines()[0]}
             _forget(device)
             report.add("learner", f"{model}: {way}", found)
@@ -317,6 +320,27 @@ def profiled(job: Any) -> dict[str, Any]:
     }
 
 
+def shown(content: dict[str, Any]) -> str:
+    """The results of whole rounds as a table in Markdown."""
+    lines = [
+        "| model | clients at once, convolutions, precision | rounds per second | device busy | "
+        "TFLOP/s | of a large product's | most of the device's time |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, found in content["rounds"].items():
+        model, way = name.split(": ", 1)
+        if "rounds_per_s" not in found:
+            continue
+        device = found["device"]
+        busy = device["busy_s"] * found["rounds_per_s"]
+        most = ", ".join(f"{k} {v:.0%}" for k, v in [*device["share_of_busy_time"].items()][:3])
+        lines.append(
+            f"| {model} | {way} | {found['rounds_per_s']:.3g} | {min(busy, 1.0):.0%} | "
+            f"{found['tflops']:.3g} | {found['share_of_a_large_product']:.0%} | {most} |"
+        )
+    return "\n".join(lines)
+
+
 def kind_of(kernel: str) -> str:
     """What a kernel does, by its name."""
     lower = kernel.lower()
@@ -348,7 +372,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0, help="bound of every case")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--into", type=Path, help="where to write the results")
+    parser.add_argument("--show", action="store_true", help="only show the results there are")
     options = parser.parse_args()
+    if options.show:
+        results = options.into or RESULTS / "simulation_gpu.json"
+        print(shown(json.loads(results.read_text())))
+        return
     usual = RESULTS / "simulation_gpu.json" if options.device == "cuda" else Path("gpu-cpu.json")
     report = Report(options.into or usual)
     report.say("importing torch")

@@ -246,7 +246,7 @@ class LearnerConfig(Settings):
     convolutions: str = setting(
         "auto",
         one_of("auto", "grouped", "products"),
-        "torch: how a chunk's convolutions are computed",
+        "torch: how a chunk's convolutions are done; auto: on CUDA 1×1 as products",
     )
     precision: str = setting(
         "float32",

@@ -66,3 +66,6 @@ def test_only_what_can_be_a_product_becomes_one() -> None:
     )
     as_products(plain)
     assert [type(part) is ProductConv2d for part in plain] == [True] + [False] * 5
+    small = torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3), torch.nn.Conv2d(4, 4, 1))
+    as_products(small, pointwise_only=True)
+    assert [type(part) is ProductConv2d for part in small] == [False, True]

@@ -133,6 +133,19 @@ def test_a_module_that_cannot_be_vectorised_trains_in_turn(
         learner_of(LooksAtValues, cohort="at-once").train(params, POOL, chunk_of(*CLIENTS))
 
 
+def test_a_chunk_that_does_not_fit_into_memory_is_explained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_much(*_: Any) -> Any:
+        message = "CUDA out of memory. Tried to allocate 80 GiB"
+        raise torch.cuda.OutOfMemoryError(message)
+
+    learner = learner_of()
+    monkeypatch.setattr(learner, "_vectorised", too_much)
+    with pytest.raises(ConfigError, match=r"executor.chunk_size must be .* got 3: CUDA out of"):
+        learner.train(learner.initial(4), POOL, chunk_of(*CLIENTS))
+
+
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
 def test_a_lower_precision_is_close_and_is_torchs_no_longer_than_training(precision: str) -> None:
     before = torch.get_float32_matmul_precision()

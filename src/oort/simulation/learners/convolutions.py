@@ -48,9 +48,15 @@ class ProductConv2d(nn.Conv2d):
         return x.flatten(2), height, width
 
 
-def as_products(module: nn.Module) -> None:
-    """Make every convolution of a module that can be one a matrix product, in place."""
+def as_products(module: nn.Module, *, pointwise_only: bool = False) -> None:
+    """Make every convolution of a module that can be one a matrix product, in place.
+
+    Args:
+        module: Whose parts are changed.
+        pointwise_only: Only those of single pixels, which need no patches.
+    """
     for part in module.modules():
-        plain = type(part) is nn.Conv2d and part.groups == 1 and part.dilation == (1, 1)
-        if plain and part.padding_mode == "zeros" and not isinstance(part.padding, str):
-            part.__class__ = ProductConv2d  # the same parameters, another forward pass
+        if type(part) is nn.Conv2d and (part.kernel_size == (1, 1) or not pointwise_only):
+            simple = part.groups == 1 and part.dilation == (1, 1)
+            if simple and part.padding_mode == "zeros" and not isinstance(part.padding, str):
+                part.__class__ = ProductConv2d  # the same parameters, another forward pass

@@ -48,7 +48,7 @@ class ModuleLearner:
         device: "cpu", "cuda", or "auto" for CUDA where there is one.
         cohort: "at-once", "in-turn" (client by client), or "auto" for at once where the module
             can be vectorised.
-        convolutions: "grouped", "products", or "auto" for the faster one on the device.
+        convolutions: "grouped", "products", or "auto": on CUDA those of single pixels as products.
         precision: "float32", "tf32" or "bfloat16"; parameters and losses stay in 32 bits.
     """
 
@@ -101,7 +101,21 @@ class ModuleLearner:
         return {k: v.detach().cpu().numpy().copy() for k, v in module.named_parameters()}
 
     def train(self, params: Params, pool: npt.NDArray[Any], chunk: Chunk) -> ChunkResult:
-        """Train every client of the chunk from the same model."""
+        """Train every client of the chunk from the same model.
+
+        Raises:
+            ConfigError: The device's memory does not hold so many clients at once.
+        """
+        try:
+            return self._trained(params, pool, chunk)
+        except self._torch.cuda.OutOfMemoryError as error:
+            message = (
+                "executor.chunk_size must be so small that the clients of a chunk fit into the "
+                f"device's memory together; got {len(chunk)}: {error}"
+            )
+            raise ConfigError(message) from error
+
+    def _trained(self, params: Params, pool: npt.NDArray[Any], chunk: Chunk) -> ChunkResult:
         torch = self._torch
         given = self._params.tensors(params)
         local = {k: v.expand(len(chunk), *v.shape).clone() for k, v in given.items()}
@@ -224,10 +238,11 @@ class ModuleLearner:
         with self._own_randomness(seed):
             module = self._make()
         self._torch.func.replace_all_batch_norm_modules_(module)
-        if self._convolutions == "products":
+        on_cuda = self._convolutions == "auto" and self._device.type == "cuda"
+        if on_cuda or self._convolutions == "products":
             from oort.simulation.learners.convolutions import as_products
 
-            as_products(module)
+            as_products(module, pointwise_only=on_cuda)
         return module
 
     @contextmanager
