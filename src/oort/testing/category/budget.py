@@ -347,8 +347,8 @@ def close_in(search: Search, deadlines: int = _DEADLINES) -> None:
             return
 
 
-def worth_while(search: Search) -> bool:
-    """Whether another linear programme may save more seconds than it takes.
+def worth_while(search: Search, programmes: int = 1) -> bool:
+    """Whether more linear programmes may save more seconds than they take.
 
     At millions of clients the last per cent may not, and a hard request could take for ever.
     Judged by size rather than by the clock, so that the same request gets the same plan on every
@@ -356,7 +356,7 @@ def worth_while(search: Search) -> bool:
     """
     if search.patient:
         return True
-    cost_s = _programme(search) * _ENTRY_S
+    cost_s = programmes * _programme(search) * _ENTRY_S
     if not len(search.best):
         return search.spent_s + cost_s < _LEAST_S
     saving_s = search.best_s - search.lower_s
@@ -456,10 +456,13 @@ def _one_client(priced: Priced, relaxed: Relaxed) -> int:
 def _dived(search: Search, room: Int64s, columns: Rows, relaxed: Relaxed) -> bool:
     """Make shares whole, a few at a time, and let the programme find the rest again.
 
-    Fewer at a time, and so more often, where the best set so far may be far from the optimum.
+    Fewer at a time, and so more often, where the best set so far may be far from the optimum and
+    the effort allows it.
     """
     taken = search.required
     portion, dives = _GENTLE if _WIDE < search.gap < math.inf else _SWIFT
+    if not worth_while(search, dives):
+        portion, dives = _SWIFT
     for _ in range(dives):
         shares = relaxed.shares
         support = columns[shares > 1e-9]
