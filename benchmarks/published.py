@@ -153,6 +153,32 @@ def main() -> None:
         )
     _RESULTS.mkdir(exist_ok=True)
     (_RESULTS / "published.json").write_text(json.dumps(results, indent=1) + "\n")
+    (_RESULTS / "published.md").write_text(as_markdown(results))
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:,.0f}" if seconds >= 1 else f"{1e3 * seconds:.3g}"
+
+
+def as_markdown(results: dict[str, Any]) -> str:
+    """The results as a table for people."""
+    about = results["machine"]
+    lines = [
+        f"{about['processor']}, {about['cores']} cores; Python {about['python']}, NumPy "
+        f"{about['numpy']}; load average {about['load_average']} at the start. Milliseconds of a "
+        "selection, median (quartiles).",
+        "",
+        "| clients | published | ours | times faster |",
+        "|---:|---:|---:|---:|",
+    ]
+    for row in results["select"]:
+        cells = []
+        for name in ("published", "ours"):
+            low, high = row["select_s_quartiles"][name]
+            shown = [_milliseconds(seconds) for seconds in (row["select_s"][name], low, high)]
+            cells.append(f"{shown[0]} ({shown[1]}–{shown[2]})")
+        lines.append(f"| {row['clients']:,} | {cells[0]} | {cells[1]} | {row['ratio']:,} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
