@@ -1,4 +1,5 @@
-# One command each, from nothing. Everything happens inside .venv; nothing outside this folder is touched.
+# One command each, from nothing. Everything happens in environments inside this folder; nothing outside it is touched, but
+# that test and soak install PostgreSQL's server where it is missing and may be installed (tools/postgres.sh).
 PYTHON ?= python3
 VENV   := .venv
 OLDEST := .venv-oldest
