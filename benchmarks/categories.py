@@ -123,7 +123,7 @@ def as_markdown(results: dict[str, Any]) -> str:
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=12)
+    parser.add_argument("--requests", type=int, default=24)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=_RESULTS)
     options = parser.parse_args()
