@@ -46,7 +46,7 @@ KINDS = {
     "patches of images": ("im2col", "col2im"),
     "matrix products": ("gemm", "gemv", "cutlass", "cublas", "xmma", "splitk", "::mm"),
     "convolutions": ("conv", "cudnn", "wgrad", "dgrad", "fprop", "implicit"),
-    "normalisation": ("ComputeInternalGradients", "norm", "moments", "welford"),
+    "normalisation": ("computeinternalgradients", "norm", "moments", "welford"),
     "gathering samples": ("index", "gather", "scatter"),
     "pooling": ("pool",),
     "sums": ("reduce", "softmax", "nll"),
