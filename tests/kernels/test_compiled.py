@@ -156,3 +156,29 @@ def test_without_a_folder_to_write_to_machine_code_is_made_anew(
 
     monkeypatch.setattr(compiling, "njit", refusing)
     assert compiling.compiled(abs) is abs
+
+
+def doubled(number: int) -> int:
+    return 2 * number
+
+
+def test_machine_code_that_is_damaged_or_cannot_be_kept_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    assert compiling.compiled(doubled)(21) == 42
+    files = sorted(tmp_path.rglob("*.nb?"))
+    assert [path.suffix for path in files] == [".nbc", ".nbi"]
+    for path in files:
+        for left in (b"", path.read_bytes()[:20]):
+            path.write_bytes(left)
+            assert compiling.compiled(doubled)(21) == 42
+            assert path.stat().st_size > 20, "it was written anew"
+
+    def refusing(*given: Any) -> None:
+        message = "no space left on device"
+        raise OSError(message)
+
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", refusing)
+    files[1].unlink()
+    assert compiling.compiled(doubled)(21) == 42

@@ -186,3 +186,16 @@ def test_compiled_exploration_draws_the_same_rows(
         (np.uint64(key), np.uint64(key ^ 12345)),
     )
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("others", [0, 5000])
+def test_of_those_that_arrive_together_the_lower_names_win_wherever_it_is_drawn(
+    others: int,
+) -> None:
+    names = np.concatenate([[30, 10, 20, 40], np.arange(100, 100 + others)])
+    arrival = np.concatenate([[1.0, 1.0, 0.5, 0.4], np.full(others, 9.0)])
+    weights = -logarithm(chances(5, names)) / arrival
+    for wanted, first in ((2, [40, 20]), (3, [40, 20, 10]), (4, [40, 20, 10, 30])):
+        assert names[race(names, weights, wanted, 5)].tolist() == first
+        found = compiled().race(names, weights, wanted, np.uint64(5))
+        assert names[found].tolist() == first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 import oort
+from oort.training import candidates, scoring
+from tests.support import heard_of
 
 ONLY_EXPLOIT = {"exploration": {"start": 0.0, "minimum": 0.0}}
 
@@ -146,3 +149,47 @@ def test_nulls_of_arrow_and_pandas_are_missing_values() -> None:
         ["a", "b"], utility=1.0, outcome=pa.array(["completed", "failed"])
     )
     assert result.applied == 2
+
+
+def test_one_number_in_an_array_is_no_collection_of_ids() -> None:
+    selector = oort.create_training_selector()
+    selector.register_clients(range(9))
+    for call in (partial(selector.select, 3), selector.mark_online, selector.mark_offline):
+        with pytest.raises(oort.InvalidClientIdError, match="collection"):
+            call(np.array(5))
+
+
+def test_a_window_longer_than_any_job_works() -> None:
+    selector = oort.create_training_selector({"pacer": {"window": 10**400}})
+    selector.register_clients(range(100))
+    values = np.arange(1.0, 101.0)
+    selector.update_clients(range(100), utility=values, duration_s=values)
+    assert selector.select(5).preferred_s == 20.0
+
+
+def test_the_next_pass_gets_no_hint_from_a_pool_that_was_short() -> None:
+    pytest.importorskip("numba", reason="compiled kernels need the extra 'fast'")
+    selector = oort.create_training_selector({"exploration": {"start": 0.0, "minimum": 0.0}})
+    selector.register_clients(range(5000))
+    selector.update_clients(range(3), utility=5.0)
+    assert selector.select(50).pool_size == 3
+    assert selector._candidates.hint == 0.0
+    selector.update_clients(range(100), utility=5.0)
+    assert selector.select(50).pool_size >= 50
+    assert selector._candidates.hint > 0.0
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_what_changed_is_not_kept_for_ever(alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "MANY_ROWS", 1)
+    monkeypatch.setattr(candidates, "_FEWEST", 50)
+    worth = np.ones(2000) if alike else np.arange(2000.0)
+    selector = heard_of(worth, 1.0, clip_quantile=1.0, **ONLY_EXPLOIT)
+    selector.select(2)
+    kept = selector._candidates
+    assert kept.full_passes == 1
+    assert len(kept._inside) == (0 if alike else 50), "the best, unless too many are"
+    selector.mode = "uniform"
+    for _ in range(300):
+        selector.update_clients(selector.select_participant(2), utility=1.0)
+        assert sum(rows.size for rows in kept._changed) <= 200

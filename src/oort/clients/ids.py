@@ -225,7 +225,8 @@ def _arrays(column: IdColumn) -> dict[str, npt.NDArray[Any]]:
 
 
 def _length(ids: Any) -> int:
-    return len(ids) if hasattr(ids, "__len__") else 0
+    sized = hasattr(ids, "__len__") and getattr(ids, "ndim", 1) != 0
+    return len(ids) if sized else 0
 
 
 def _distinct(ids: IdColumn) -> tuple[IdColumn, Rows]:

@@ -223,11 +223,11 @@ def _winners(names, weights, places, count, wanted, key):
         last = kth_smallest(finish.copy(), wanted - 1)
         kept = 0
         for i in range(count):
-            if finish[i] <= last and kept < wanted:
+            if finish[i] <= last:  # more than wanted, where some arrive together
                 finish[kept], names[kept], places[kept] = finish[i], names[i], places[i]
                 kept += 1
         count = kept
-    return _ordered(finish[:count], names, places)
+    return _ordered(finish[:count], names, places)[:wanted]
 
 
 @compiled

@@ -4,6 +4,9 @@ Numba keeps machine code on disk and reuses it as long as the file of a function
 compiled functions call one another across files and take constants from others, so that machine
 code is reused only as long as all of these files are as they were: otherwise one file of a new
 version would run with the old machine code of another.
+
+What is kept saves time and nothing else: where it cannot be read (a crash left half a file) or
+written (the disk is full), the function is compiled again, and nobody notices but by waiting.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import functools
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,10 +45,29 @@ def compiled(function: Callable[..., Any]) -> Any:
         fast = njit(cache=True, nogil=True, error_model="numpy")(function)
     except RuntimeError:  # there is no folder that can be written to
         return njit(nogil=True, error_model="numpy")(function)
-    kept: Any = getattr(getattr(fast, "_cache", None), "_cache_file", None)
-    if hasattr(kept, "_source_stamp"):
-        kept._source_stamp = _stamp()
+    kept: Any = getattr(fast, "_cache", None)
+    if hasattr(getattr(kept, "_cache_file", None), "_source_stamp"):
+        kept._cache_file._source_stamp = _stamp()
+        _make_cautious(kept)
     return fast
+
+
+def _make_cautious(kept: Any) -> None:
+    """Let what cannot be read count as never written, and what cannot be written as forgone."""
+    load, save = kept.load_overload, kept.save_overload
+
+    def load_if_whole(*given: Any) -> Any:
+        with suppress(Exception):
+            return load(*given)
+        with suppress(Exception):
+            kept.flush()  # so that it is written anew
+        return None
+
+    def save_if_possible(*given: Any) -> None:
+        with suppress(Exception):
+            save(*given)
+
+    kept.load_overload, kept.save_overload = load_if_whole, save_if_possible
 
 
 @functools.cache

@@ -99,7 +99,8 @@ def decided(
         return None
     if timed:
         patience_s = scale[4]
-    candidates.hint = scoring.NEARLY * cutoff if pool_size >= exploited > 0 else 0.0
+    enough = exploited >= max(question.wanted - quota, 1)
+    candidates.hint = scoring.NEARLY * cutoff if enough else 0.0
     explain = functools.partial(
         _explained, config, question.round_number, scale, patience_s, why, exploited, typical_s
     )

@@ -79,6 +79,8 @@ class Candidates:
         self._rows: Rows = np.empty(0, np.int64)
         self._inside: set[int] = set()  #: the same rows
         self._changed: list[Rows] = []
+        self._num_changed = 0  #: rows in there
+        self._most = 0  #: with more candidates than this, it no longer pays
         self._below = math.inf  #: everyone else scored less
         self._then: Yardstick | None = None
         self._uses = 0  #: rounds served since the last full pass
@@ -88,8 +90,12 @@ class Candidates:
 
     def note(self, rows: Rows) -> None:
         """These rows have changed."""
-        if self._then is not None:
-            self._changed.append(rows)
+        if self._then is None:
+            return
+        self._changed.append(rows)
+        self._num_changed += rows.size
+        if self._num_changed > self._most:
+            self._drop()
 
     def pool(
         self,
@@ -139,10 +145,10 @@ class Candidates:
         """Rows that changed become candidates, unless they are so many that it does not pay."""
         if not self._changed:
             return
-        changed, self._changed = self._changed, []
-        if sum(rows.size for rows in changed) > most:
-            self._then = None
+        if self._num_changed > most:
+            self._drop()
             return
+        changed, self._changed, self._num_changed = self._changed, [], 0
         inside, new = self._inside, []
         for rows in changed:
             for row in rows.tolist():
@@ -159,9 +165,17 @@ class Candidates:
         rows, scores = best(count)
         self.full_passes += 1
         self._uses = 0
-        self._rows, self._inside = rows, set(rows.tolist())
-        self._changed, self._then = [], now
+        self._drop()
+        self._most = _TOO_MANY * count
+        if rows.size > self._most:  # too many are the best alike
+            return
+        self._rows, self._inside, self._then = rows, set(rows.tolist()), now
         self._below = -1.0 if rows.size < count else float(scores.min())
+
+    def _drop(self) -> None:
+        """Remember nobody, until the next full pass."""
+        self._rows, self._inside = np.empty(0, np.int64), set()
+        self._changed, self._num_changed, self._then = [], 0, None
 
 
 def _how_many(wanted: int) -> int:

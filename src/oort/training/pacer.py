@@ -22,7 +22,8 @@ def quantile_step(
     >>> quantile_step(window=20, wanted=10, num_clients=100, smallest=0.05, largest=0.2)
     0.2
     """
-    share = window * wanted / max(num_clients, 1)
+    everyone = max(num_clients, 1)
+    share = min(window * wanted, everyone) / everyone
     return max(smallest, min(share, largest))
 
 
