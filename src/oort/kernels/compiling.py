@@ -33,6 +33,8 @@ FILES: Final = (
     "training/eligibility.py",
     "training/utility.py",
     "training/compiled.py",
+    "testing/category/compiled.py",
+    "testing/category/cover.py",
 )
 
 

@@ -10,12 +10,11 @@ there.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-_compile = njit(cache=True, nogil=True, error_model="numpy")
+from oort.kernels.compiling import compiled
 
 
-@_compile
+@compiled
 def samples_within(deadline_s, fixed_s, speed, limit):
     """``problem.samples_within``: time never falls as k grows, so a guess is put right."""
     counts = np.zeros(limit.size, np.int64)
@@ -49,7 +48,7 @@ def samples_within(deadline_s, fixed_s, speed, limit):
     return counts
 
 
-@_compile
+@compiled
 def order_by_rank(indptr, category, rank):
     """``prices.Priced.order``: the entries of each client, those of low rank first."""
     order = np.empty(category.size, np.int32)
@@ -65,7 +64,7 @@ def order_by_rank(indptr, category, rank):
     return order
 
 
-@_compile
+@compiled
 def values(indptr, category, count, order, prices, room):
     """``prices.Priced.values``: the dearest samples first, as many as there is room for."""
     result = np.zeros(room.size, np.int64)

@@ -177,7 +177,7 @@ def _cover_loop(
 @cache
 def _compiled() -> Callable[..., Rows]:
     """The same loop as machine code."""
-    import numba
+    from oort.kernels.compiling import compiled
 
-    loop: Callable[..., Rows] = numba.njit(cache=True)(_cover_loop)
+    loop: Callable[..., Rows] = compiled(_cover_loop)
     return loop
