@@ -133,7 +133,7 @@ def test_the_backend_can_be_forced_and_nonsense_is_refused(
 def test_machine_code_is_kept_only_as_long_as_every_file_it_is_made_of() -> None:
     package = Path(kernels.__file__).parents[1]
     sources = [name for name in compiling.FILES if "compiled" in name]
-    assert {package / name for name in sources} == {path for path in package.rglob("compiled*.py")}
+    assert {package / name for name in sources} == set(package.rglob("compiled*.py"))
     for name in sources:
         assert (package / name).read_text().count("njit") == 0, "all are compiled in one way"
         for module in re.findall(r"^from (oort\.\S+) import", (package / name).read_text(), re.M):
