@@ -7,6 +7,12 @@ block, and only a block that holds something above the running bar is looked at 
 Written for the vectoriser: conditional expressions instead of ``min`` and ``max`` (which check for
 NaN row by row), NumPy's error model (Python's checks every division), and loops over slices from 0
 (an index that might be negative is checked row by row).
+
+What goes from call to call travels in three parts:
+
+    columns    utility, duration, last round, flags, and who is allowed (empty: everyone)
+    state      the bits of the flags that count, and how they must be
+    scale      low, cap, 1/(cap − low), uncertainty, preferred duration
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -67,6 +73,27 @@ def _score_block_of_equals(scores, duration_s, last_round, uncertainty, preferre
 
 
 @compiled
+def _score(scores, utility, duration_s, last_round, flags, allowed, state, scale):
+    """Scores of a block of rows, −1 for those that are not in the state or not allowed."""
+    low, cap, inverse_range, uncertainty, preferred_s = scale
+    if inverse_range > 0:
+        _score_block(
+            scores,
+            utility,
+            duration_s,
+            last_round,
+            low,
+            cap,
+            inverse_range,
+            uncertainty,
+            preferred_s,
+        )
+    else:
+        _score_block_of_equals(scores, duration_s, last_round, uncertainty, preferred_s)
+    _leave_out(scores, flags, allowed, state[0], state[1])
+
+
+@compiled
 def _leave_out(scores, flags, allowed, care, state):
     """Put −1 in the place of rows that are not in the state or not allowed."""
     nothing = np.float32(-1)
@@ -110,28 +137,13 @@ def _settled(rows, found, count, wanted, share):
 
 
 @compiled
-def _top(
-    utility,
-    duration_s,
-    last_round,
-    flags,
-    allowed,
-    care,
-    state,
-    low,
-    cap,
-    inverse_range,
-    uncertainty,
-    preferred_s,
-    wanted,
-    share,
-    bar,
-):
+def _top(columns, state, scale, wanted, share, bar):
     """Rows, ascending, and scores of all that reach the bar, which rises as better ones come in.
 
     It rises at most to the final one, so nothing that belongs is missed, and what no longer
     reaches it is dropped when the list is full.
     """
+    utility, duration_s, last_round, flags, allowed = columns
     full = max(4 * wanted, 512)  # so many before the bar is raised
     rows = np.empty(full + _BLOCK, np.int64)
     found = np.empty(full + _BLOCK, np.float32)
@@ -140,23 +152,16 @@ def _top(
     for start in range(0, utility.size, _BLOCK):
         scores = block[: min(_BLOCK, utility.size - start)]
         part = slice(start, start + scores.size)
-        if inverse_range > 0:
-            _score_block(
-                scores,
-                utility[part],
-                duration_s[part],
-                last_round[part],
-                low,
-                cap,
-                inverse_range,
-                uncertainty,
-                preferred_s,
-            )
-        else:
-            _score_block_of_equals(
-                scores, duration_s[part], last_round[part], uncertainty, preferred_s
-            )
-        _leave_out(scores, flags[part], allowed[part], care, state)
+        _score(
+            scores,
+            utility[part],
+            duration_s[part],
+            last_round[part],
+            flags[part],
+            allowed[part],
+            state,
+            scale,
+        )
         better = _count_from(scores, bar)
         if better == 0:
             continue
@@ -182,46 +187,14 @@ def _top(
 
 
 @compiled
-def pool_of_all(
-    utility,
-    duration_s,
-    last_round,
-    flags,
-    allowed,
-    care,
-    state,
-    low,
-    cap,
-    inverse_range,
-    uncertainty,
-    preferred_s,
-    wanted,
-    share,
-    hint,
-):
+def pool_of_all(columns, state, scale, wanted, share, hint):
     """Rows, ascending, scores, and the cut-off that they reach, in one pass.
 
     The hint is a cut-off to begin with, most often a little below that of the round before: if it
     was too high, the pass is repeated without.
     """
     while True:
-        rows, found, count = _top(
-            utility,
-            duration_s,
-            last_round,
-            flags,
-            allowed,
-            care,
-            state,
-            low,
-            cap,
-            inverse_range,
-            uncertainty,
-            preferred_s,
-            wanted,
-            share,
-            hint,
-        )
+        rows, found, count = _top(columns, state, scale, wanted, share, hint)
         enough = count >= wanted
         rows, found, bar = _settled(rows, found, count, wanted, share)
         if hint == 0 or (enough and bar >= hint):
@@ -230,22 +203,9 @@ def pool_of_all(
 
 
 @compiled
-def scores_of(
-    rows,
-    utility,
-    duration_s,
-    last_round,
-    flags,
-    allowed,
-    care,
-    state,
-    low,
-    cap,
-    inverse_range,
-    uncertainty,
-    preferred_s,
-):
+def scores_of(rows, columns, state, scale):
     """Scores of some rows, −1 for those that are not in the state or not allowed."""
+    utility, duration_s, last_round, flags, allowed = columns
     count = rows.size
     worth = np.empty(count, np.float32)
     duration = np.empty(count, np.float32)
@@ -261,51 +221,14 @@ def scores_of(
         if allowed.size:
             may[i] = allowed[row]
     scores = np.empty(count, np.float32)
-    if inverse_range > 0:
-        _score_block(
-            scores, worth, duration, newest, low, cap, inverse_range, uncertainty, preferred_s
-        )
-    else:
-        _score_block_of_equals(scores, duration, newest, uncertainty, preferred_s)
-    _leave_out(scores, marks, may, care, state)
+    _score(scores, worth, duration, newest, marks, may, state, scale)
     return scores
 
 
 @compiled
-def pool_of_rows(
-    rows,
-    utility,
-    duration_s,
-    last_round,
-    flags,
-    allowed,
-    care,
-    state,
-    low,
-    cap,
-    inverse_range,
-    uncertainty,
-    preferred_s,
-    wanted,
-    share,
-    hint,
-):
+def pool_of_rows(rows, columns, state, scale, wanted, share, hint):
     """The same of some rows, in their order."""
-    scores = scores_of(
-        rows,
-        utility,
-        duration_s,
-        last_round,
-        flags,
-        allowed,
-        care,
-        state,
-        low,
-        cap,
-        inverse_range,
-        uncertainty,
-        preferred_s,
-    )
+    scores = scores_of(rows, columns, state, scale)
     while True:
         count = 0
         kept = np.empty(rows.size, np.int64)

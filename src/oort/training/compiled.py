@@ -78,7 +78,8 @@ def decide(
 
     scale = (low, cap, inverse_range, uncertainty, preferred_s)
     asked = wanted - quota
-    pool = _pool(utility, duration_s, last_round, flags, allowed, scale, asked, share, hint)
+    columns = (utility, duration_s, last_round, flags, allowed)
+    pool = _pool(columns, scale, asked, share, hint)
     num_exploit = min(asked, pool[0].size)
     short = wanted - num_exploit
     tried = np.empty(0, np.int64)
@@ -97,7 +98,7 @@ def decide(
         )
     if tried.size < short and num_exploit == asked:
         more = wanted - tried.size
-        pool = _pool(utility, duration_s, last_round, flags, allowed, scale, more, share, hint)
+        pool = _pool(columns, scale, more, share, hint)
         num_exploit = min(more, pool[0].size)
     places = race(pool[0], pool[1], num_exploit, keys[0])
 
@@ -118,23 +119,7 @@ def decide(
 
 
 @compiled
-def _pool(utility, duration_s, last_round, flags, allowed, scale, wanted, share, hint):
+def _pool(columns, scale, wanted, share, hint):
     if wanted == 0:
         return np.empty(0, np.int64), np.empty(0, np.float32), np.float32(np.nan)
-    return pool_of_all(
-        utility,
-        duration_s,
-        last_round,
-        flags,
-        allowed,
-        CARE,
-        EXPLORED_STATE,
-        scale[0],
-        scale[1],
-        scale[2],
-        scale[3],
-        scale[4],
-        wanted,
-        share,
-        hint,
-    )
+    return pool_of_all(columns, (CARE, EXPLORED_STATE), scale, wanted, share, hint)

@@ -188,19 +188,12 @@ class Scoring:
     def _arguments(self, roles: Roles | None) -> tuple[Any, ...]:
         """What compiled kernels take, rounded as the steps round it."""
         table, scale = self.table, self.scale
-        return (
-            self.worth,
-            table.duration_s,
-            table.last_round,
-            table.flags,
-            kernels.as_bytes(None if roles is None else roles.allowed),
-            *_states(roles),
-            scale.low,
-            scale.cap,
-            scale.inverse_range,
-            np.float32(self.yardstick.uncertainty),
-            np.float32(min(self.preferred_s, LARGEST_STORED)),
-        )
+        allowed = kernels.as_bytes(None if roles is None else roles.allowed)
+        columns = (self.worth, table.duration_s, table.last_round, table.flags, allowed)
+        preferred_s = np.float32(min(self.preferred_s, LARGEST_STORED))
+        uncertainty = np.float32(self.yardstick.uncertainty)
+        rounded = (scale.low, scale.cap, scale.inverse_range, uncertainty, preferred_s)
+        return columns, _states(roles), rounded
 
 
 def _pool(rows: Rows, scores: Single, cutoff: float) -> Pool:
