@@ -8,6 +8,7 @@ overstays its limit is ended together with its worker, and a new worker takes ov
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
 import time
@@ -36,6 +37,26 @@ class Task:
     group: str
     what: Any
     limit_s: float
+
+
+def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of an experiment that is measured by workers."""
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        help="processes of one core each (default 1); ours is measured with a third of them",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="keep what the results file has, measure the rest"
+    )
+    parser.add_argument(
+        "--again",
+        nargs="+",
+        default=[],
+        choices=("oort", "paper", "milp"),
+        help="with --resume: measure these methods anew",
+    )
 
 
 class WorkerFailed(RuntimeError):  # noqa: N818

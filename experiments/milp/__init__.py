@@ -17,7 +17,7 @@ from typing import Any
 from experiments.milp.measure import asked, environment, load, overstayed
 from experiments.milp.queries import TRANSFER_MB, WORKLOADS, Query, grid, stratified
 from experiments.milp.verdict import as_markdown, summary
-from experiments.workers import Task, measured
+from experiments.workers import Task, add_worker_arguments, measured
 from oort.plots.plans import draw_comparison
 
 HELP = "Fig. 18: end-to-end time of category requests, against the paper's greedy and its MILP"
@@ -38,22 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="seconds for each request by the paper's greedy and simplified MILP (default 60)",
     )
     parser.add_argument("--seed", type=int, default=1, help="of the devices' assignment")
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=1,
-        help="processes of one core each (default 1); ours is measured with a third of them",
-    )
-    parser.add_argument(
-        "--resume", action="store_true", help="keep what the results file has, measure the rest"
-    )
-    parser.add_argument(
-        "--again",
-        nargs="+",
-        default=[],
-        choices=("oort", "paper", "milp"),
-        help="with --resume: measure these methods anew",
-    )
+    add_worker_arguments(parser)
     parser.add_argument(
         "--quick", action="store_true", help="20 queries, 2 MILPs of 10 seconds, for a first look"
     )

@@ -18,7 +18,7 @@ from experiments.milp.measure import environment
 from experiments.scale.measure import MILP_CLIENTS, SWEEP, asked, load, overstayed
 from experiments.scale.population import POPULATIONS
 from experiments.scale.verdict import as_markdown
-from experiments.workers import Task, measured
+from experiments.workers import Task, add_worker_arguments, measured
 from oort.plots.plans import draw_scale
 
 HELP = "Fig. 19: category requests to up to 1.66 million clients and 5,000 categories"
@@ -46,22 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="seconds for the straw-man MILP, tried once where small (default 120; 0: without)",
     )
     parser.add_argument("--seed", type=int, default=1, help="of the generated data")
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=1,
-        help="processes of one core each (default 1); ours is measured with a third of them",
-    )
-    parser.add_argument(
-        "--resume", action="store_true", help="keep what the results file has, measure the rest"
-    )
-    parser.add_argument(
-        "--again",
-        nargs="+",
-        default=[],
-        choices=("oort", "paper", "milp"),
-        help="with --resume: measure these methods anew",
-    )
+    add_worker_arguments(parser)
     parser.add_argument(
         "--quick", action="store_true", help="the smallest population, MILPs of 5 seconds"
     )

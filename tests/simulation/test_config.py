@@ -99,4 +99,5 @@ def test_every_setting_says_what_it_means_and_has_a_default_that_is_allowed(sect
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
 def test_every_example_is_a_valid_config(path: Path) -> None:
-    load(path)
+    config = load(path)
+    assert SimulationConfig.from_dict(config.to_dict()) == config

@@ -59,8 +59,10 @@ def test_a_second_selector_is_refused_by_name(opened: Open, url: str) -> None:
 
 
 def test_a_closed_job_can_be_opened_at_once(opened: Open) -> None:
-    opened().close()
-    opened()
+    first = opened()
+    first.register_clients(["a", "b"])
+    first.close()
+    assert opened().num_clients == 2
 
 
 def test_a_job_whose_process_was_killed_is_taken_over_at_once(opened: Open, url: str) -> None:

@@ -580,10 +580,13 @@ def test_a_private_strategy_is_warned_of_lost_amplification_once() -> None:
 
 @pytest.mark.usefixtures("_not_warned_yet")
 def test_uniform_selection_keeps_amplification_and_is_not_warned_of() -> None:
-    OortStrategy(private(), UniformSelector())
     guided = oort.create_training_selector()
     guided.mode = "uniform"
-    OortStrategy(private(), guided)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        OortStrategy(private(), UniformSelector())
+        OortStrategy(private(), guided)
+    assert not [warning for warning in told if warning.category is oort.PrivacyWarning]
 
 
 @pytest.mark.usefixtures("_not_warned_yet")
