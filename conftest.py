@@ -17,9 +17,11 @@ import hypothesis
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
-# A test never asserts a time: machines are slow when they like.
-hypothesis.settings.register_profile("oort", deadline=None)
-hypothesis.settings.load_profile("oort")
+# A test never asserts a time: machines are slow when they like. And what passes once passes again:
+# properties are tried on the same examples every time, unless ``make fuzz`` asks for fresh ones.
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("fresh", deadline=None, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("OORT_EXAMPLES", "same"))
 
 # Engines that are tested must not call home.
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"

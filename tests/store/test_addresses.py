@@ -122,13 +122,10 @@ def _as_nobody(url: str) -> list[str]:
 def test_whoever_may_not_read_it_is_told_so() -> None:
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
-        _refused_to_nobody(Path(name) / "jobs.db")
-
-
-def _refused_to_nobody(path: Path) -> None:
-    oort.open_selector(f"sqlite:///{path}").close()
-    path.chmod(0o600)
-    told = _as_nobody(f"sqlite:///{path}")
+        path = Path(name) / "jobs.db"
+        oort.open_selector(f"sqlite:///{path}").close()
+        path.chmod(0o600)
+        told = _as_nobody(f"sqlite:///{path}")
     assert len(told) == 2
     assert all(f"cannot use {path}: " in line for line in told), told
 

@@ -87,7 +87,12 @@ def _held_at_its_level(misses: int, confidence: float) -> bool:
     return bool(binomtest(misses, DRAWS, 1 - confidence, alternative="greater").pvalue > 1e-3)
 
 
-def _every_bound_holds(counts: Counts, target: float, unit: str, size: int) -> None:
+def _broken_bounds(counts: Counts, target: float, unit: str, size: int) -> dict[str, int]:
+    """Bounds that miss more often than their confidence allows, and how often they do.
+
+    The empirical bound may miss the target itself, but not what it computes from the data, and
+    with expected_std taken from the population it hardly does either.
+    """
     known = _known(counts)
     tester = oort.create_testing_selector()
     strata = _take_all(counts, size)
@@ -100,17 +105,18 @@ def _every_bound_holds(counts: Counts, target: float, unit: str, size: int) -> N
         "empirical-bernstein-serfling",
         "take-all",
     ] + (["l1-subsets"] if unit == "l1" else [])
+    broken = {}
     for name in names:
         plan = tester.select_by_deviation(target, bound=name, unit=unit, take_all=strata, **known)
         misses = _misses(plan, counts)
-        # The empirical bound may miss the target itself, but not what it computes from the data,
-        # and with expected_std taken from the population it hardly does either.
-        assert _held_at_its_level(misses, plan.confidence), (name, misses)
+        if not _held_at_its_level(misses, plan.confidence):
+            broken[name] = misses
+    return broken
 
 
 @pytest.mark.parametrize(("target", "unit"), [(0.3, "share_of_mean"), (0.4, "l1")])
 def test_every_bound_keeps_its_confidence_on_skewed_counts(target: float, unit: str) -> None:
-    _every_bound_holds(_skewed(), target, unit, 60)
+    assert _broken_bounds(_skewed(), target, unit, 60) == {}
 
 
 @pytest.mark.data
@@ -131,7 +137,7 @@ def test_every_bound_keeps_its_confidence_on_skewed_counts(target: float, unit: 
 def test_every_bound_keeps_its_confidence_on_real_counts(
     name: str, target: float, unit: str
 ) -> None:
-    _every_bound_holds(_real(name), target, unit, 100)
+    assert _broken_bounds(_real(name), target, unit, 100) == {}
 
 
 def test_the_certificate_of_the_empirical_bound_holds_whatever_was_expected() -> None:

@@ -4,5 +4,5 @@
     pysyft      PySyft, which does federated learning through Flower (`syft-flwr`)
 
 An adapter knows :mod:`oort.protocols` and :mod:`oort.types` only, so that any selector fits: in
-memory, durable, remote, or yours. Nothing here is imported by ``import oort``.
+memory, durable, or yours. Nothing here is imported by ``import oort``.
 """

@@ -28,6 +28,10 @@ from oort.integrations.flower import OortClassicStrategy, OortStrategy, RoundSum
 from tests.integrations.flower.apps import client_app, phones, usual
 
 NUM_NODES = 6
+# The engine connects its nodes while the server app is starting: without waiting for all of them,
+# the first round may see only some.
+ALL_NODES: Any = {"min_available_nodes": NUM_NODES}
+ALL_CLIENTS: Any = {"min_available_clients": NUM_NODES}
 BACKEND: Any = {
     "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
     "init_args": {
@@ -53,7 +57,7 @@ def message_app(answer: dict[str, Any]) -> ServerApp:
     def main(grid: Grid, context: Context) -> None:
         rounds: list[RoundSummary] = []
         guided = OortStrategy(
-            FedAvg(fraction_train=0.5, fraction_evaluate=0.5),
+            FedAvg(fraction_train=0.5, fraction_evaluate=0.5, **ALL_NODES),
             oort.create_training_selector({"seed": 1}),
             after_round=rounds.append,
         )
@@ -81,6 +85,7 @@ def classic_app(answer: dict[str, Any]) -> ServerApp:
             fraction_fit=0.5,
             fraction_evaluate=0.0,
             initial_parameters=ndarrays_to_parameters([np.zeros(3)]),
+            **ALL_CLIENTS,
         )
         selector = oort.create_training_selector({"seed": 1})
         strategy = OortClassicStrategy(inside, selector, after_round=keep)
@@ -98,7 +103,9 @@ def secure_app(answer: dict[str, Any]) -> ServerApp:
     def main(grid: Grid, context: Context) -> None:
         rounds: list[RoundSummary] = []
         inside = ClassicFedAvg(
-            fraction_evaluate=0.0, initial_parameters=ndarrays_to_parameters([np.zeros(3)])
+            fraction_evaluate=0.0,
+            initial_parameters=ndarrays_to_parameters([np.zeros(3)]),
+            **ALL_CLIENTS,
         )
         selector = oort.create_training_selector({"seed": 1})
         strategy = OortClassicStrategy(
@@ -125,7 +132,7 @@ def private_app(answer: dict[str, Any]) -> ServerApp:
     def main(grid: Grid, context: Context) -> None:
         rounds: list[RoundSummary] = []
         inside = DifferentialPrivacyServerSideFixedClipping(
-            FedAvg(fraction_train=0.5, fraction_evaluate=0.0),
+            FedAvg(fraction_train=0.5, fraction_evaluate=0.0, **ALL_NODES),
             noise_multiplier=1e-6,
             clipping_norm=1.0,
             num_sampled_clients=3,

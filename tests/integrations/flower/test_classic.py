@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -84,16 +83,14 @@ def test_the_mod_measures_what_a_client_does_not_and_a_mean_loss_stands_in() -> 
         job.run(running)
     known = job.selector.columns([0, 1, 2])
     assert known.utility.tolist() == [20.0, 22.0, 24.0]
-    assert (known.duration_s < 1.0).all()
+    assert (known.duration_s <= job.rounds[0].elapsed_s).all(), "measured on the client"
 
 
 def test_the_round_ends_at_the_quorum_and_the_slow_are_cut_off() -> None:
     inside = everyone(accept_failures=False)
-    started = time.monotonic()
     with fleet(4, phones(slow={3})) as running:
         job = Job(inside, config={"num_participants": 3, "over_commit": 4 / 3})
         job.run(running)
-    assert time.monotonic() - started < 40
     assert (job.rounds[0].ended_by, job.rounds[0].clients("unused")) == ("quorum", [3])
     assert job.rounds[0].arrays is not None
 
