@@ -262,6 +262,7 @@ FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "a complex type": lambda c: entry(c).update(dtype="<c8"),
     "a big-endian type": lambda c: entry(c).update(dtype=">f4"),
     "a type by another name": lambda c: entry(c).update(dtype="float32"),
+    "a type that is no text of NumPy's": lambda c: entry(c).update(dtype="f4,("),
     "no such type": lambda c: entry(c).update(dtype="nonsense"),
     "a structured type": lambda c: entry(c).update(dtype=[["a", "<f4"]]),
     "another type of the same size": lambda c: entry(c).update(dtype="<u4"),
@@ -322,6 +323,14 @@ def test_a_forged_description_is_refused_without_allocating(saved: Path, forgery
 def test_a_description_that_is_no_description_is_refused(saved: Path, description: bytes) -> None:
     with pytest.raises(oort.DamagedFileError):
         oort.load_selector(forge(saved, description=description))
+
+
+@pytest.mark.parametrize("shape", [[2**62, 0], [0, 2**62], [0, 2**70]])
+def test_a_forged_shape_of_nothing_is_refused(tmp_path: Path, shape: list[int]) -> None:
+    savefile.write(tmp_path / "x", {}, {"nothing": np.empty(0)})
+    forged = forge(tmp_path / "x", lambda c: entry(c, "nothing").update(shape=shape))
+    with pytest.raises(oort.DamagedFileError, match="an array cannot be"):
+        savefile.read(forged)
 
 
 @pytest.mark.parametrize("length", [0, 1, 2**31, 2**63, 2**64 - 1])
@@ -416,6 +425,18 @@ def test_saving_replaces_the_old_file_and_leaves_nothing_else(saved: Path) -> No
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
+def test_saving_to_a_link_writes_where_it_points_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link, target = tmp_path / "newest.oort", tmp_path / "elsewhere" / "s.oort"
+    link.symlink_to(target)
+    for clients in (3, 5):  # when it points to nothing, and when it does
+        new_selector(clients).save(link)
+        assert link.is_symlink()
+        assert oort.load_selector(target).num_clients == clients
+    assert [p.name for p in target.parent.iterdir()] == [target.name]
+
+
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
 def test_when_writing_fails_midway_the_old_file_is_intact_and_no_other_is_left(
     saved: Path, monkeypatch: pytest.MonkeyPatch, failing: str
@@ -446,6 +467,19 @@ def test_when_saving_is_interrupted_the_old_file_is_intact(
         new_selector(1).save(saved)
     assert saved.read_bytes() == before
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes with a name")
+def test_what_is_no_ordinary_file_is_refused_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(oort.SaveFileError, match=r"save to \S+: it is no ordinary file"):
+        oort.create_training_selector().save(pipe)
+    assert pipe.is_fifo()
+    for folder in (tmp_path, "", "/"):
+        with pytest.raises(oort.SaveFileError, match="it is a folder"):
+            oort.create_training_selector().save(folder)
+    assert list(tmp_path.iterdir()) == [pipe]
 
 
 def test_places_that_cannot_be_written_are_refused(saved: Path) -> None:

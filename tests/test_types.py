@@ -14,7 +14,9 @@ import oort
 
 
 @pytest.mark.parametrize(
-    "wrong", [[True, False], [1.5], ["1"], [[1, 2]], 3, None, [None]], ids=repr
+    "wrong",
+    [[True, False], [1.5], ["1"], [[1, 2]], 3, None, [None], np.ma.array([1, 2], mask=True)],
+    ids=repr,
 )
 def test_row_numbers_hold_whole_numbers_only(wrong: object) -> None:
     with pytest.raises(oort.InvalidArgumentError, match="row numbers must be"):

@@ -143,7 +143,8 @@ class TrainingConfig:
     planned_rounds: int | None = field(
         default=None,
         metadata={
-            "doc": "how long the job will run, if known: lets settings be checked against it"
+            "doc": "how long the job will run, if known: settings are checked against it, and "
+            "from 1,000 rounds on compiled code is loaded for small tables too"
         },
     )
     sketch_width: int = field(

@@ -1,6 +1,6 @@
 """The contracts that implementations share.
 
-    TrainingSelector    picks who trains: in memory, durable, remote; the same behaviour everywhere
+    TrainingSelector    picks who trains: in memory or durable; the same behaviour everywhere
     TestingSelector     picks who tests
     TestPlan            what it answers with: participants, and how many are needed
 

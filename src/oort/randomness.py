@@ -35,7 +35,7 @@ def key_for(seed: int, round_number: int, draw: int, purpose: int) -> int:
     >>> key_for(7, 3, 0, 1) == key_for(7, 3, 0, 1), key_for(7, 3, 0, 1) == key_for(7, 3, 0, 2)
     (True, False)
     """
-    key = mixed(_key_of_job(seed) + STEP * round_number)
+    key = mixed(int(key_of_job(seed)) + STEP * round_number)
     return mixed(key + STEP * (1 + purpose + (draw << 8)))
 
 
@@ -61,5 +61,7 @@ def mixed(bits: int) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def _key_of_job(seed: int) -> int:
-    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+def key_of_job(seed: int) -> np.uint64:
+    """What all keys of a job are derived from."""
+    key: np.uint64 = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+    return key

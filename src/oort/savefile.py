@@ -15,6 +15,7 @@ claims is checked before memory is set aside for it.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
@@ -37,20 +38,22 @@ _HEADER: Final = struct.Struct("<8sIIQ")
 _ALIGNMENT: Final = 64
 _PLAIN_KINDS: Final = "biuf"
 _MOST_DIMENSIONS: Final = 2
+_LONGEST: Final = 2**48  # NumPy refuses longer ones even where there is nothing in them
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def write(path: str | os.PathLike[str], meta: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write one file atomically.
+    """Write one file atomically; where a link is, what it points to.
 
     Raises:
         SaveFileError: The place cannot be written (the message says why); what was there before is
         untouched.
     """
-    target = Path(path)
-    beside = target.with_name(f".oort-{os.urandom(8).hex()}.tmp")
+    target = Path(os.path.realpath(path))
     try:
+        _refuse_other_than_files(target)
+        beside = target.with_name(f".oort-{os.urandom(8).hex()}.tmp")
         try:
             with beside.open("xb") as file:
                 _write_all(file, meta, arrays)
@@ -62,7 +65,7 @@ def write(path: str | os.PathLike[str], meta: Mapping[str, Any], arrays: Arrays)
             raise
         sync_folder(target.parent)
     except OSError as error:
-        message = f"cannot save to {target}: {error.strerror or error}"
+        message = f"cannot save to {path}: {error.strerror or error}"
         raise SaveFileError(message) from error
 
 
@@ -104,6 +107,13 @@ def column(
         message = f"column '{name}' must be {np.dtype(dtype)}{sized}; it is {got}"
         raise DamagedFileError(message)
     return array
+
+
+def _refuse_other_than_files(target: Path) -> None:
+    """Refuse what is there and no ordinary file: renaming over a pipe or a device removes it."""
+    if target.exists() and not target.is_file():
+        what = "a folder" if target.is_dir() else "no ordinary file"
+        raise OSError(errno.EINVAL, f"it is {what}")
 
 
 def _write_all(file: io.BufferedIOBase, meta: Mapping[str, Any], arrays: Arrays) -> None:
@@ -185,7 +195,7 @@ def _described(
         for entry in entries:
             blocks.append(_block(entry, offset))
             offset = _aligned(offset + blocks[-1].num_bytes)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, SyntaxError, RecursionError) as error:
         _damaged(path, f"its description makes no sense ({error})"[:200])
     if not isinstance(meta, dict) or len({block.name for block in blocks}) < len(blocks):
         _damaged(path, "its description makes no sense")
@@ -196,7 +206,8 @@ def _block(entry: Mapping[str, Any], offset: int) -> _Block:
     """One array's entry, which has to lie where the one before ends."""
     name, dtype, shape = entry["name"], np.dtype(str(entry["dtype"])), entry["shape"]
     plain = dtype.kind in _PLAIN_KINDS and dtype.str == entry["dtype"]
-    sizes = len(shape) <= _MOST_DIMENSIONS and all(type(n) is int and n >= 0 for n in shape)
+    flat = len(shape) <= _MOST_DIMENSIONS
+    sizes = flat and all(type(n) is int and 0 <= n < _LONGEST for n in shape)
     there = type(entry["crc32"]) is int and entry["offset"] == offset
     if not (isinstance(name, str) and plain and sizes and there):
         message = f"an array cannot be {str(entry)[:100]}"

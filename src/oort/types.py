@@ -44,10 +44,11 @@ class RowNumbers(np.ndarray[Any, np.dtype[np.int64]]):
         """Row numbers from anything that holds whole numbers.
 
         Raises:
-            InvalidArgumentError: It holds something else, a mask for instance.
+            InvalidArgumentError: It holds something else, a mask for instance, or hides some.
         """
         given = np.asarray(rows)
-        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        hides = isinstance(rows, np.ma.MaskedArray) and bool(np.ma.getmaskarray(rows).any())
+        if hides or given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
             message = f"row numbers must be a list of whole numbers; got {_shown(rows)}"
             raise InvalidArgumentError(message)
         return given.astype(np.int64).view(cls)

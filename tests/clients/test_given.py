@@ -40,6 +40,21 @@ def test_holes_and_what_is_no_number_are_marked() -> None:
     assert numbers(fractions.Fraction(1, 4), 1, "x").values.tolist() == [0.25]
 
 
+def test_what_a_masked_array_hides_is_missing() -> None:
+    hidden = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    for column in (listed(hidden), listed(hidden.astype(int)), [1.0, np.ma.masked, 3.0]):
+        read = numbers(column, 3, "x")
+        assert read.there.tolist() == [True, False, True]
+        assert not read.broken.any()
+        np.testing.assert_array_equal(read.values, [1.0, np.nan, 3.0])
+    assert listed(np.ma.masked) is None
+    assert type(listed(np.ma.array([1.0, 2.0]))) is np.ndarray, "nothing is hidden: no copy"
+
+
+def test_complex_numbers_are_no_numbers() -> None:
+    assert numbers(np.array([1j, 2 + 0j]), 2, "x").broken.all()
+
+
 @pytest.mark.parametrize("wrong", [[1], [1, 2, 3], np.ones((2, 2)), np.ones(0)])
 def test_another_length_is_refused(wrong: Any) -> None:
     with pytest.raises(

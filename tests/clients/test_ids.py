@@ -100,6 +100,8 @@ def column_forms(names: list[str]) -> dict[str, Any]:
         "numpy objects": np.array(names, object),
         "generator": (name for name in names),
     }
+    if hasattr(np.dtypes, "StringDType"):
+        forms["numpy any width"] = np.array(names, np.dtypes.StringDType())
     try:
         import pandas as pd
         import pyarrow as pa
@@ -170,9 +172,74 @@ def test_what_is_no_id_is_refused_and_takes_no_row(wrong: Any, make: type[Client
 
 def test_arrow_columns_with_nulls_or_of_other_types_are_refused(make: type[ClientIds]) -> None:
     pa = pytest.importorskip("pyarrow")
-    for column in (pa.array(["a", None]), pa.array([1.5]), pa.array([b"x"])):
+    null_inside = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
+    nested = (pa.array([["a"]]), pa.array([{"id": "a"}]))
+    for column in (pa.array(["a", None]), pa.array([1.5]), pa.array([b"x"]), null_inside, *nested):
         with pytest.raises(InvalidClientIdError):
             make().add(column)
+
+
+def test_arrow_columns_with_repeats_written_once_are_ids(make: type[ClientIds]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    ids = make()
+    assert ids.add(pa.array([7, 9, 7]).dictionary_encode()).tolist() == [0, 1, 0]
+    assert ids.add(pa.array(["x", "7", "x"]).dictionary_encode()).tolist() == [2, 3, 2]
+    assert ids.of(np.arange(4)) == [7, 9, "x", "7"]
+
+
+def test_a_table_with_a_column_of_ids_is_not_a_column_of_ids(make: type[ClientIds]) -> None:
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(InvalidClientIdError, match="not a table"):
+        make().add(pd.DataFrame({"id": ["a", "b"]}))
+
+
+def test_ids_that_a_masked_array_hides_are_refused(make: type[ClientIds]) -> None:
+    hidden: Any = np.ma.array([1, 2, 3], mask=[False, True, False])
+    ids = make()
+    for call in (ids.add, ids.find):
+        with pytest.raises(InvalidClientIdError, match="got None"):
+            call(hidden)
+    assert ids.add(np.ma.array(range(4))).tolist() == [0, 1, 2, 3], "nothing is hidden"
+    with pytest.raises(InvalidClientIdError, match="got None"):
+        ids.find(hidden)
+
+
+def test_a_missing_integer_is_named_as_missing(make: type[ClientIds]) -> None:
+    pd = pytest.importorskip("pandas")
+    assert make().add(pd.Series([5, 2**62 + 1], dtype="Int64")).tolist() == [0, 1]
+    with pytest.raises(InvalidClientIdError, match="got <NA>"):
+        make().add(pd.Series([5, None], dtype="Int64"))
+
+
+def test_an_index_of_several_levels_holds_no_ids(make: type[ClientIds]) -> None:
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(InvalidClientIdError, match=r"got \(1, 2\)"):
+        make().add(pd.MultiIndex.from_tuples([(1, 2)]))
+
+
+def test_arrow_text_that_is_no_utf_8_is_refused(make: type[ClientIds]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    ends, text = pa.py_buffer(np.array([0, 1, 3], np.int32)), pa.py_buffer(b"a\xff\xfe")
+    broken = pa.StringArray.from_buffers(2, ends, text)
+    ids = make()
+    for call in (ids.add, ids.find):
+        with pytest.raises(InvalidClientIdError, match="must be text in UTF-8"):
+            call(broken)
+    assert len(ids) == 0
+
+
+def test_an_empty_arrow_column_of_any_type_holds_nobody(make: type[ClientIds]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    for empty in (pa.array([]), pa.array([], pa.string()), pa.chunked_array([[], []])):
+        assert make().add(empty).size == 0
+
+
+def test_ids_that_differ_in_what_is_easily_lost_are_different(make: type[ClientIds]) -> None:
+    names = ["a", "a\0", "a\0\0", "a ", " a", "A", "é", "e\u0301", "", "\0", "1"]
+    ids = make()
+    assert ids.add([*names, 1]).tolist() == list(range(12))
+    assert ids.of(np.arange(12)) == [*names, 1]
+    assert ids.find(names[::-1]).tolist() == list(range(10, -1, -1))
 
 
 def test_a_saved_column_with_an_id_in_two_rows_is_refused() -> None:
@@ -197,3 +264,23 @@ def test_many_random_ids_are_found_again() -> None:
     assert np.array_equal(ids.find(names[::-1]), text_rows[::-1])
     assert ids.of(text_rows[:100]) == names[:100]
     assert len(ids) == len({*numbers.tolist(), *names})
+
+
+def test_integers_that_are_row_numbers_are_found_as_any_other_ids() -> None:
+    ids = ClientIds()
+    ids.add(range(5))
+    asked = [0, 4, 5, -1, 2**64 - 1, 2**63]
+    expected = [0, 4, -1, -1, -1, -1]
+    assert ids.find(asked).tolist() == expected
+    assert ids.find(np.array(asked[:4])).tolist() == expected[:4]
+    assert ids.find(np.array([0, 4, 5, 2**64 - 1, 2**63], np.uint64)).tolist() == [
+        0,
+        4,
+        -1,
+        -1,
+        -1,
+    ]
+    with pytest.raises(InvalidClientIdError):
+        ids.find(np.array([[0, 1]]))
+    ids.forget(np.array([4]))
+    assert ids.find(np.array([0, 4])).tolist() == [0, -1]

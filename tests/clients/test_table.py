@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -81,3 +85,50 @@ def test_a_stored_table_comes_back() -> None:
     for name, array in table.to_arrays().items():
         np.testing.assert_array_equal(again.to_arrays()[name], array, err_msg=name)
     assert again.add(["e"]).tolist() == [4]
+
+
+@contextmanager
+def short_of_memory(after: int) -> Iterator[None]:
+    """NumPy makes so many arrays, and then no more."""
+    left = after
+
+    def refusing(make: Any) -> Any:
+        def made(*given: Any, **named: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise MemoryError
+            return make(*given, **named)
+
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("empty", "zeros", "full", "arange"):
+            patch.setattr(np, name, refusing(getattr(np, name)))
+        yield
+
+
+@pytest.mark.parametrize("few", [-1, 10**6], ids=["index", "dict"])
+@pytest.mark.parametrize("form", [int, str])
+def test_a_table_that_found_no_memory_to_grow_is_as_it_was_and_grows_later(
+    few: int, form: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oort.clients.ids._FEW", few)
+    monkeypatch.setattr("oort.clients.table.EXACT_ROWS", 10)
+    after, failed = -1, True
+    while failed:
+        after, failed = after + 1, False
+        table = ClientTable()
+        table.add([form(i) for i in range(100)])
+        assert table.statistics.num_untried == 100
+        try:
+            with short_of_memory(after):
+                table.add([form(i) for i in range(100, 300)])
+        except MemoryError:
+            failed = True
+        assert table.num_rows == table.num_present == len(table.ids)
+        rows = table.add([form(i) for i in range(300)])
+        assert rows.tolist() == list(range(300))
+        assert {column.size for column in table.column_arrays().values()} == {300}
+        assert table.statistics.num_untried == 300
+    assert after > 5, "every array was once the one that could not be made"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,14 @@ def scored(it: Scoring, wanted: int, backend: str, patch: pytest.MonkeyPatch) ->
     patch.setattr(kernels, "compiled_for", lambda num_rows: fast)
     pool = it.pool(wanted, Candidates())
     rows = np.arange(0, it.table.num_rows, 3)
-    return [pool.rows, pool.scores, pool.cutoff, *it.best(wanted), it.scores_of(rows)]
+    return [
+        pool.rows,
+        pool.scores,
+        pool.cutoff,
+        *it.best(wanted, 1.0),
+        *it.best(wanted, 0.8),
+        it.scores_of(rows),
+    ]
 
 
 @settings(max_examples=40, deadline=None)
@@ -82,6 +90,72 @@ def test_both_backends_give_the_same_scores_and_pools(
         numba_gives = scored(it, wanted, "numba", patch)
     for one, two in zip(numpy_gives, numba_gives, strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    rows=st.integers(1, 10_000),
+    wanted=st.sampled_from([1, 30, 900]),
+    equal=st.booleans(),
+    masked=st.booleans(),
+    preferred_s=st.sampled_from([1e-30, 1e-20, 0.01, 3.0, 1e30]),
+    expected=st.sampled_from([1e-9, 0.01, 0.5, 0.99, 0.99999, 1.0, 1.00001, 1.2, 30.0]),
+)
+def test_wherever_the_cut_off_is_expected_the_pool_is_the_same(
+    seed: int,
+    rows: int,
+    wanted: int,
+    equal: bool,
+    masked: bool,
+    preferred_s: float,
+    expected: float,
+) -> None:
+    it = a_scoring(seed, rows, equal=equal, preferred_s=preferred_s, masked=masked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "compiled_for", lambda num_rows: kernels.fast_kernels())
+        patch.setattr(scoring, "MANY_ROWS", 10**9)
+        plain = it.pool(wanted, Candidates())
+        hinted = Candidates()
+        hinted.hint = float(expected * plain.cutoff) if len(plain) else expected
+        pool = it.pool(wanted, hinted)
+    np.testing.assert_array_equal(pool.rows, plain.rows)
+    np.testing.assert_array_equal(pool.scores, plain.scores)
+    np.testing.assert_array_equal(pool.cutoff, plain.cutoff)
+
+
+@pytest.mark.parametrize(("expected", "passes"), [(0.9, 1), (1.1, 2), (30.0, 2)])
+def test_a_cut_off_expected_much_too_high_costs_one_pass_more(
+    expected: float, passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = a_scoring(7, 20_000, equal=False, preferred_s=3.0, masked=False)
+    it.table.utility[:] = np.random.default_rng(1).random(20_000) * 4
+    fast = importlib.import_module("oort.kernels.compiled")
+    ask = (*it._arguments(it.roles), 300, np.float32(0.95))
+    plain = fast.pool_of_all(*ask, np.float32(0))
+    made: list[int] = []
+
+    def counted(*given: Any, top: Any = fast._top) -> Any:
+        made.append(1)
+        return top(*given)
+
+    monkeypatch.setattr(fast, "_top", counted)
+    hinted = fast.pool_of_all.py_func(*ask, np.float32(expected * plain[2]))
+    np.testing.assert_array_equal(hinted[0], plain[0])
+    assert len(made) == passes
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.99, 1.0])
+def test_screening_keeps_every_row_that_reaches_the_bar_however_close_they_are(
+    level: float,
+) -> None:
+    it = a_scoring(7, 60_000, equal=False, preferred_s=3.0, masked=False)
+    it.table.utility[:] = np.random.default_rng(1).random(60_000) * 4
+    every = it.scores_of(np.arange(60_000))
+    bar = np.float32(np.quantile(every[every >= 0], level))
+    fast = importlib.import_module("oort.kernels.compiled")
+    _, found, count = fast._top(*it._arguments(it.roles), 10**6, np.float32(0.95), bar)
+    np.testing.assert_array_equal(found[:count], every[every >= bar])
 
 
 def plain_pool(
@@ -126,6 +200,18 @@ def test_the_backend_can_be_forced_and_nonsense_is_refused(
     kernels.fast_kernels.cache_clear()
     with pytest.raises(ConfigError, match="OORT_KERNELS must be"):
         kernels.backend()
+    monkeypatch.undo()
+    kernels.fast_kernels.cache_clear()
+
+
+def test_where_numba_may_not_compile_numpy_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OORT_KERNELS", "auto")
+    monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
+    kernels.fast_kernels.cache_clear()
+    assert kernels.backend() == "numpy"
+    monkeypatch.setenv("OORT_KERNELS", "numba")
+    kernels.fast_kernels.cache_clear()
+    assert kernels.backend() == "numba", "if asked for"
     monkeypatch.undo()
     kernels.fast_kernels.cache_clear()
 
@@ -180,3 +266,45 @@ def test_machine_code_that_is_damaged_or_cannot_be_kept_is_made_anew(
     monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", refusing)
     files[1].unlink()
     assert compiling.compiled(doubled)(21) == 42
+
+
+def test_machine_code_with_a_changed_byte_anywhere_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    assert compiling.compiled(doubled)(21) == 42
+    (path,) = tmp_path.rglob("*.nbc")
+    for place in range(0, path.stat().st_size, path.stat().st_size // 12):
+        content = bytearray(path.read_bytes())
+        content[min(place, len(content) - 1)] ^= 1
+        path.write_bytes(content)
+        assert compiling.compiled(doubled)(21) == 42
+        assert path.read_bytes() != content, "it was written anew"
+    fast = compiling.compiled(doubled)
+    assert fast(21) == 42
+    assert sum(fast.stats.cache_hits.values()) == 1, "what is whole is used"
+
+
+def test_machine_code_of_other_types_or_another_version_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    fast = compiling.compiled(doubled)
+    assert (fast(21), fast(1.5)) == (42, 3.0)
+    one, two = sorted(tmp_path.rglob("*.nbc"))
+    before = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    assert repr(compiling.compiled(doubled)(21)) == "42", "not 42.0"
+
+    monkeypatch.setattr(compiling, "_stamp", lambda: ("oort", 1))
+    assert compiling.compiled(doubled)(21) == 42
+    one.write_bytes(before)
+    fast = compiling.compiled(doubled)
+    assert fast(21) == 42
+    assert not fast.stats.cache_hits, "that was of the version before"
+
+
+def test_a_numba_that_keeps_its_files_in_another_way_is_left_alone() -> None:
+    file = SimpleNamespace(_dump=repr)
+    compiling._seal(file)
+    assert vars(file) == {"_dump": repr}

@@ -106,6 +106,18 @@ def test_four_percent_of_liars_leave_at_least_055_of_the_picks_to_the_best_hones
     assert counts[lying].sum() / counts.sum() < 0.22
 
 
+def test_over_ten_seeds_the_shares_are_those_that_the_documentation_states() -> None:
+    honest, liars = [], []
+    for seed in range(10):
+        counts, lying, worth = play(0.04, seed)
+        best = (worth >= np.quantile(worth, 0.8)) & ~lying
+        honest.append(counts[best].sum() / counts.sum())
+        liars.append(counts[lying].sum() / counts.sum())
+    without = [honest_share(0.0, seed) for seed in range(10)]
+    means = [np.mean(shares) for shares in (without, honest, liars)]
+    assert means == pytest.approx([0.76, 0.58, 0.20], abs=0.01)
+
+
 def test_clipping_alone_leaves_at_least_045() -> None:
     assert honest_share(0.0, 0, max_participations=None) > 0.85
     assert honest_share(0.04, 0, max_participations=None) > 0.45

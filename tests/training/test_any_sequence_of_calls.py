@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -278,12 +279,14 @@ class Calls(RuleBasedStateMachine):
         assert len(set(rows)) == len(rows)
 
 
+@pytest.mark.hypothesis
 def test_any_sequence_of_calls_keeps_its_promises() -> None:
     run_state_machine_as_test(
         Calls, settings=settings(max_examples=50, stateful_step_count=30, deadline=None)
     )
 
 
+@pytest.mark.hypothesis
 def test_any_sequence_of_calls_keeps_its_promises_by_the_ways_of_large_tables(
     as_if_large: None,
 ) -> None:

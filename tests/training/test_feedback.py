@@ -303,3 +303,56 @@ def test_whatever_a_batch_holds_each_report_is_used_or_rejected(
         outcome=outcome,
     )
     assert result.applied + len(result.rejected) == len(rows)
+
+
+NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 2.5, 320.0, -1.0, 5e9, 1e300, math.nan, math.inf])
+WHOLE = st.sampled_from([0, 1, 320, 2**32 - 1, 2**32, -1])
+MEANS = ("utility", "mean_squared_loss", "mean_squared_gradient_norm")
+
+
+@given(
+    count=st.integers(0, 4),
+    names=st.sets(st.sampled_from([*MEANS, "duration_s"])),
+    sizes=st.sampled_from([None, np.int64, np.uint64, np.float64]),
+    outcome=st.sampled_from([*oort.Outcome, "completed", "unused", "lost"]),
+    reads=st.sampled_from(["any", "loss", "gradient_norm"]),
+    data=st.data(),
+)
+def test_arrays_are_read_as_lists_of_the_same_numbers_are(
+    count: int, names: set[str], sizes: Any, outcome: str, reads: str, data: st.DataObject
+) -> None:
+    """Sound arrays are taken in at once; what they give is what one by one gives."""
+
+    def column(numbers: st.SearchStrategy[Any], dtype: Any) -> np.ndarray:
+        return np.array(data.draw(st.lists(numbers, min_size=count, max_size=count)), dtype)
+
+    columns: dict[str, Any] = {name: column(NUMBERS, np.float64) for name in sorted(names)}
+    if sizes is not None:
+        whole = WHOLE.filter(lambda n: n >= 0) if sizes is np.uint64 else WHOLE
+        columns["num_samples"] = column(whole, sizes)
+    rest: dict[str, Any] = {"outcome": outcome, "reads": reads}
+    at_once = check_reports(count, **columns, **rest)
+    one_by_one = check_reports(count, **{k: v.tolist() for k, v in columns.items()}, **rest)
+    good = ~one_by_one.bad
+    assert at_once.reasons.keys() == one_by_one.reasons.keys()
+    for name in ("outcome", "utility", "duration_s", "num_samples", "bad"):
+        ours, theirs = getattr(at_once, name), getattr(one_by_one, name)
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours[good], theirs[good])
+
+
+def test_what_is_reported_is_ours_even_if_the_callers_arrays_change() -> None:
+    selector, twin = new_selector(50), new_selector(50)
+    rows = np.arange(20)
+    columns: dict[str, Any] = {
+        "num_samples": np.full(20, 30),
+        "mean_squared_loss": np.linspace(0.1, 2.0, 20),
+        "duration_s": np.linspace(5.0, 9.0, 20),
+    }
+    twin.update_clients(rows.copy(), **{k: v.copy() for k, v in columns.items()})
+    selector.update_clients(rows, **columns)
+    rows[:] = 49
+    for column in columns.values():
+        column[:] = 0
+    assert selector.select_participant(20) == twin.select_participant(20)
+    np.testing.assert_array_equal(selector.columns().utility, twin.columns().utility)

@@ -5,6 +5,7 @@ the same picks, or picks of the same distribution, come out.
 from __future__ import annotations
 
 import importlib.util
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ import pytest
 import oort
 from oort import kernels
 from oort.clients.table import Statistics
-from oort.training import candidates, scoring
+from oort.training import candidates, exploit, scoring
 from oort.training.selector import GuidedSelector
+from oort.training.utility import Scale, Single
+from oort.types import Rows
 from tests.support import (
     NO_EXPLORATION,
     ONLY_EXPLORATION,
@@ -27,7 +30,14 @@ from tests.support import (
 
 __all__ = ["as_if_large"]
 
-Played = list[tuple[list[oort.ClientId], float, float, int]]
+Picked = tuple[list[oort.ClientId], float, float, int]
+Played = list[Picked]
+
+
+def told(selection: oort.Selection) -> Picked:
+    """What has to be the same, whichever way it was decided."""
+    facts = (selection.preferred_s, selection.cutoff, selection.pool_size)
+    return selection.participants, *facts
 
 
 def drifting(alpha: float | str, rounds: int = 40) -> tuple[Played, GuidedSelector]:
@@ -41,8 +51,7 @@ def drifting(alpha: float | str, rounds: int = 40) -> tuple[Played, GuidedSelect
     played: Played = []
     for number in range(rounds):
         selection = selector.select(2)
-        facts = (selection.preferred_s, selection.cutoff, selection.pool_size)
-        played.append((selection.participants, *facts))
+        played.append(told(selection))
         if number > 10:
             tired = generator.choice(fast, 8, replace=False)
             selector.update_clients(tired, utility=0.1, duration_s=80.0)
@@ -62,6 +71,106 @@ def test_remembered_candidates_give_the_pool_of_a_full_pass_for_any_alpha(
     found, selector = drifting(alpha)
     assert found == expected
     assert 0 < selector._candidates.full_passes < 40, "some rounds were spared a full pass"
+
+
+def alike(rounds: int = 30) -> tuple[Played, GuidedSelector]:
+    """A job in which more clients are the best alike than a full pass is asked for."""
+    generator = np.random.default_rng(0)
+    worth = np.where(generator.random(3000) < 0.04, 1.0, generator.uniform(0, 0.7, 3000))
+    selector = heard_of(worth, np.full(3000, 9.0), exploration=NO_EXPLORATION, clip_quantile=1.0)
+    played: Played = []
+    for _ in range(rounds):
+        selection = selector.select(3)
+        played.append(told(selection))
+        selector.update_clients(selection.participants, utility=0.1, duration_s=9.0)
+    return played, selector
+
+
+def test_clients_that_are_the_best_alike_are_remembered_with_all_of_their_pool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected, _ = alike()
+    monkeypatch.setattr(scoring, "MANY_ROWS", 1)
+    monkeypatch.setattr(candidates, "_FEWEST", 50)
+    found, selector = alike()
+    assert found == expected
+    assert found[0][3] > 50, "the pool is larger than what a full pass is asked for"
+    assert 0 < selector._candidates.full_passes < 15
+
+
+def test_no_full_pass_is_made_twice_in_vain() -> None:
+    everyone, asked = np.arange(40_000), []
+
+    def best(count: int, share: float, hint: float) -> tuple[Rows, Single]:
+        """So many are alike that all down to the cut-off are too many."""
+        asked.append((count, share))
+        rows = everyone[: count if share == 1.0 else None]
+        return rows, np.ones(rows.size, np.float32)
+
+    remembered = candidates.Candidates()
+    remembered._is_deep = True
+    yardstick = candidates.Yardstick(Scale.between(0.0, 1.0), 0.1, 10.0)
+    among = partial(exploit.settled, scores=np.ones(8192, np.float32), wanted=9, share=0.95)
+    assert remembered.pool(9, 0.95, yardstick, among=among, best=best) is None
+    assert len(asked) == len(set(asked)) == 2
+    assert remembered.pool(9, 0.95, yardstick, among=among, best=best) is None
+    assert len(asked) == 2, "nor soon again"
+
+
+def wearing_out(rounds: int = 300) -> tuple[Played, list[int], GuidedSelector]:
+    """A job that uses its best clients up, then hears of nobody; also, how deep it remembers."""
+    worth = np.random.default_rng(0).exponential(1, 6000)
+    settings = {"exploration": NO_EXPLORATION, "clip_quantile": 1.0, "max_participations": None}
+    selector = heard_of(worth, np.full(6000, 9.0), **settings)
+    played: Played = []
+    depths = []
+    for number in range(rounds):
+        selection = selector.select(20)
+        played.append(told(selection))
+        depths.append(selector._candidates._depth)
+        if number < 30:
+            selector.update_clients(selection.participants, utility=0.1, duration_s=9.0)
+    return played, depths, selector
+
+
+def test_more_candidates_are_remembered_where_they_wear_out_and_fewer_where_they_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected, depths, _ = wearing_out()
+    assert set(depths) == {1}, "nothing is remembered of a small table"
+    monkeypatch.setattr(scoring, "MANY_ROWS", 1)
+    monkeypatch.setattr(candidates, "_FEWEST", 50)
+    monkeypatch.setattr(candidates, "_PER_PICK", 4)
+    found, depths, selector = wearing_out()
+    assert found == expected
+    assert max(depths[:30]) > 1
+    assert depths[-1] < max(depths)
+    assert 0 < selector._candidates.full_passes < 30, "of three hundred rounds"
+
+
+def now_many_now_few(rounds: int = 40) -> tuple[Played, GuidedSelector]:
+    """A job whose rounds are large and topped up by a few."""
+    worth, duration_s = heavy_tailed(6000)
+    selector = heard_of(worth, duration_s, exploration=NO_EXPLORATION, max_participations=None)
+    played: Played = []
+    for _ in range(rounds):
+        many = selector.select(100)
+        few = selector.select(2, round_number=many.round_number)
+        played += [told(many), told(few)]
+    return played, selector
+
+
+def test_candidates_for_many_picks_serve_for_few_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected, _ = now_many_now_few()
+    monkeypatch.setattr(scoring, "MANY_ROWS", 1)
+    monkeypatch.setattr(candidates, "_FEWEST", 50)
+    monkeypatch.setattr(candidates, "_PER_PICK", 16)
+    found, selector = now_many_now_few()
+    assert found == expected
+    assert selector._candidates.full_passes <= 10, "of eighty selections"
+    assert selector._candidates._depth == 1, "nothing wore out"
 
 
 @pytest.mark.parametrize("wanted", [1, 9_999, 10_000, 10**6, 10**9, 2**62, 10**400])

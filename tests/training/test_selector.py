@@ -531,7 +531,11 @@ def test_settings_that_cannot_last_say_so_before_the_first_round_opens() -> None
 
 
 def test_settings_that_can_last_warn_of_nothing() -> None:
-    new_selector(500, max_participations=10, planned_rounds=500).select_participant(10)
+    selector = new_selector(500, max_participations=10, planned_rounds=500)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert len(selector.select_participant(10)) == 10
+    assert caught == []
 
 
 # Row "kill switch"

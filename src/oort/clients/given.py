@@ -18,7 +18,7 @@ class Given:
     """One number per client, as far as there is one."""
 
     values: npt.NDArray[np.float64]
-    there: Mask  #: a value was given; ``None`` is none
+    there: Mask  #: a value was given; ``None``, pandas' NA and what is masked are none
     broken: Mask  #: what was given is no number at all
 
 
@@ -40,14 +40,15 @@ def numbers(given: Any, count: int, name: str) -> Given:
     if len(items) != count:
         _wrong_length(name, count, len(items))
     values = np.full(count, np.nan)
-    broken = np.zeros(count, np.bool_)
+    there, broken = np.ones(count, np.bool_), np.zeros(count, np.bool_)
     for place, item in enumerate(items):
         number = _number(item)
         if number is not None:
             values[place] = number
-        elif item is not None:
+        elif _is_missing(item):
+            there[place] = False
+        else:
             broken[place] = True
-    there = np.fromiter((item is not None for item in items), np.bool_, count)
     return Given(values, there, broken)
 
 
@@ -67,21 +68,26 @@ def listed(given: Any) -> Any:
 
     >>> listed(value for value in (1.0, None))
     [1.0, None]
+    >>> listed(np.ma.array([1.0, 2.0], mask=[False, True]))
+    [1.0, None]
     """
+    if isinstance(given, np.ma.MaskedArray):
+        return given.tolist() if np.ma.is_masked(given) else given.data
     if is_one(given) or isinstance(given, list | np.ndarray):
         return given
-    unpacked = given.to_pylist() if hasattr(given, "to_pylist") else given
-    return [None if _is_null(item) else item for item in unpacked]
+    return list(given.to_pylist() if hasattr(given, "to_pylist") else given)
 
 
-def _is_null(item: Any) -> bool:
-    """Whether this is how pandas writes a missing value."""
-    return type(item).__name__ == "NAType"
+def _is_missing(item: Any) -> bool:
+    """Whether there is no value: nothing, or how NumPy and pandas write that."""
+    return item is None or item is np.ma.masked or type(item).__name__ == "NAType"
 
 
 def _number(item: Any) -> float | None:
     """The item as a float; nothing where it is no number (text and booleans are not)."""
-    if item is None or isinstance(item, str | bytes | bool | np.bool_):
+    if isinstance(item, str | bytes | bool | np.bool_ | np.complexfloating):
+        return None
+    if item is None or item is np.ma.masked:  # which would become NaN, with a warning
         return None
     try:
         return float(item)

@@ -48,14 +48,14 @@ class HashedIds:
             return self._find_in_sequence(ids)
         rows = np.full(len(ids), -1, np.int64)
         if self._slots is None:
-            self._build()
+            self._build(self._count)
         for start in range(0, len(ids) if self._count else 0, _CHUNK):
             places = np.arange(start, min(start + _CHUNK, len(ids)))
             rows[places] = self._probe(ids, places)
         return rows
 
     def append(self, ids: IdColumn) -> None:
-        """Give new rows to ids that are distinct and have none."""
+        """Give new rows to ids that are distinct and have none; where memory is short, to none."""
         before, added = self._count, len(ids)
         if self.continues_with(ids):
             if before == 0 and added:
@@ -64,12 +64,15 @@ class HashedIds:
             self._count = before + added
             return
         self._store(ids, ids.key)
-        self._count = before + added
         self._first = None
-        if self._slots is None or self._count > _LOAD * self._slots.size:
-            self._build()
+        slots, self._slots = self._slots, None  # made anew when next asked for, if this fails
+        if slots is None or before + added > _LOAD * slots.size:
+            del slots
+            self._build(before + added)
         else:
-            self._insert(np.arange(before, self._count))
+            self._insert(slots, before, before + added)
+            self._slots = slots
+        self._count = before + added
 
     def of(self, rows: Rows) -> list[ClientId]:
         """The ids of rows that were not forgotten."""
@@ -103,30 +106,34 @@ class HashedIds:
         """The ids of all rows; forgotten ones have kind ``GONE``."""
         count = self._count
         kind = self._kind[:count]
-        length = np.zeros(count, np.int64)
-        if self._end.size:
+        length, number = np.zeros(count, np.int64), self._number[:count]
+        if self._end.size:  # there are texts, whose numbers are hashes of this process alone
             length[:] = np.diff(self._end[:count].astype(np.int64), prepend=0)
-        number = np.where(kind == TEXT, np.uint64(0), self._number[:count])
+            number = np.where(kind == TEXT, np.uint64(0), number)
         return IdColumn(kind, number, length, self._text[: self._used_text()])
 
     @classmethod
     def from_column(cls, ids: IdColumn) -> HashedIds:
         """The index over all ids of a column, row by row; those of kind ``GONE`` stay empty.
 
+        Takes the numbers of the column over, so that millions of them are held once.
+
         Raises:
             DamagedFileError: An id stands in two rows.
         """
         index = cls()
+        index._number = ids.key
         index._store(ids, ids.key)
         index._count = len(ids)
         if cls().continues_with(ids):
             index._first = int(ids.number[:1].view(np.int64)[0]) if len(ids) else 0
             return index
         index._first = None
-        present = np.flatnonzero(ids.kind != GONE)
-        if ids.has_equal_keys and not np.array_equal(index.find(ids)[present], present):
-            message = "the saved ids are damaged: an id stands in two rows"
-            raise DamagedFileError(message)
+        if ids.has_equal_keys:
+            present = np.flatnonzero(ids.kind != GONE)
+            if not np.array_equal(index.find(ids)[present], present):
+                message = "the saved ids are damaged: an id stands in two rows"
+                raise DamagedFileError(message)
         return index
 
     # Consecutive integers
@@ -172,19 +179,18 @@ class HashedIds:
             self._text = _grown(self._text, used, used + ids.text.size)
             self._text[used : used + ids.text.size] = ids.text
 
-    def _build(self) -> None:
-        """Make the slots anew, with room to grow."""
-        self._slots = None
-        expected = max(64, int(1.1 * self._count))
-        self._slots = np.full(int(expected / _LOAD), _EMPTY, np.int32)
-        self._insert(np.flatnonzero(self._kind[: self._count] != GONE))
+    def _build(self, count: int) -> None:
+        """Make the slots of so many rows anew, with room to grow."""
+        expected = max(64, int(1.1 * count))
+        slots = np.full(int(expected / _LOAD), _EMPTY, np.int32)
+        self._insert(slots, 0, count)
+        self._slots = slots
 
-    def _insert(self, rows: Rows) -> None:
-        """Put distinct rows into slots: all try, one wins each slot, the others move on."""
-        assert self._slots is not None
-        slots = self._slots
-        for start in range(0, rows.size, _CHUNK):
-            waiting = rows[start : start + _CHUNK].astype(np.int32)
+    def _insert(self, slots: npt.NDArray[np.int32], first: int, end: int) -> None:
+        """Put rows into slots: all try, one wins each slot, the others move on."""
+        for start in range(first, end, _CHUNK):
+            there = self._kind[start : min(start + _CHUNK, end)] != GONE
+            waiting = (start + np.flatnonzero(there)).astype(np.int32)
             at = hashing.slots(self._number[waiting], self._kind[waiting], slots.size)
             while waiting.size:
                 free = slots[at] == _EMPTY

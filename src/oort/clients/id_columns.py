@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ GONE: Final = 0  #: a row whose client was forgotten
 INT: Final = 1  #: an integer below 2⁶³
 UINT: Final = 2  #: an integer from 2⁶³ up
 TEXT: Final = 3
+
+_PART: Final = 1 << 16
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]
@@ -91,7 +93,7 @@ def checked_id(value: object) -> ClientId:
     (17, 'phone-17')
     >>> checked_id(True)
     Traceback (most recent call last):
-    oort.errors.InvalidClientIdError: a client id must be a string or an integer ...; got True
+    oort.errors.InvalidClientIdError: a client id must be a string or an integer ...; got True ...
     """
     if type(value) is str or (type(value) is int and LOWEST <= value <= HIGHEST):
         return value
@@ -102,6 +104,8 @@ def checked_id(value: object) -> ClientId:
         return int(value)  # type: ignore[call-overload, no-any-return]
     text = repr(value)
     shown = text if len(text) <= 80 else f"{text[:79]}…"
+    if isinstance(value, bool | np.bool_):
+        shown += " (a mask over rows must be a NumPy array of booleans)"
     message = f"a client id must be a string or an integer from -2**63 to 2**64-1; got {shown}"
     raise InvalidClientIdError(message)
 
@@ -136,14 +140,25 @@ def id_column(values: Any) -> IdColumn:
         return joined([id_column(chunk) for chunk in chunks])
     if hasattr(values, "buffers") and hasattr(values, "type"):
         return _from_arrow(values)
-    if hasattr(values, "array") and hasattr(values, "to_numpy"):
+    if hasattr(type(values), "array") and hasattr(values, "to_numpy"):
         return _from_pandas(values)
-    if isinstance(values, np.ndarray) and values.ndim == 1:
-        if values.dtype.kind in "iu":
-            return _from_integers(values)
+    if is_integers(values):
+        return _from_integers(values)
+    if _is_plain_array(values):
         if values.dtype.kind == "U" and values.size:
             return _from_fixed_width(values)
+        if values.dtype.kind == "T":
+            return _from_parts(values)
     return _from_list(plain_items(values))
+
+
+def is_integers(values: Any) -> TypeGuard[npt.NDArray[np.integer]]:
+    """Whether this is an array of integers, none of them hidden.
+
+    >>> is_integers(np.array([3, 1])), is_integers(np.ma.array([3, 1], mask=[True, False]))
+    (True, False)
+    """
+    return _is_plain_array(values) and values.dtype.kind in "iu"
 
 
 def joined(columns: Sequence[IdColumn]) -> IdColumn:
@@ -179,15 +194,28 @@ def plain_items(values: Any) -> Sequence[Any]:
         kind = type(values).__name__
         message = f"client ids must be a collection of ids, not one {kind}; got {values!r:.80}"
         raise InvalidClientIdError(message)
-    for unpack in ("to_pylist", "tolist"):
-        listed: object = getattr(values, unpack, list)()
-        if listed and isinstance(listed, list):
-            return listed
+    if getattr(values, "ndim", 1) > 1:  # a table of pandas would give the names of its columns
+        message = f"client ids must be a collection of ids, not a table; got {values!r:.80}"
+        raise InvalidClientIdError(message)
+    try:
+        for unpack in ("to_pylist", "tolist"):
+            listed: object = getattr(values, unpack, list)()
+            if listed and isinstance(listed, list):
+                return listed
+    except UnicodeDecodeError as error:
+        message = f"client ids must be text in UTF-8; got {error.object[:20]!r}"
+        raise InvalidClientIdError(message) from error
     try:
         return values if isinstance(values, list | tuple) else list(values)
     except TypeError as error:
         message = f"client ids must be a collection of ids; got {values!r:.80}"
         raise InvalidClientIdError(message) from error
+
+
+def _is_plain_array(values: Any) -> TypeGuard[npt.NDArray[Any]]:
+    """Whether this is an array of one dimension that hides nothing."""
+    is_array = isinstance(values, np.ndarray) and values.ndim == 1
+    return is_array and not isinstance(values, np.ma.MaskedArray)
 
 
 def _from_list(items: Any) -> IdColumn:
@@ -237,7 +265,7 @@ def _from_fixed_width(values: npt.NDArray[np.str_]) -> IdColumn:
     native = np.ascontiguousarray(values).astype(f"=U{max(width, 1)}", copy=False)
     characters = native.view(np.uint32).reshape(values.size, max(width, 1))
     if characters.max(initial=0) >= 128:
-        return _from_texts(values.tolist())
+        return _from_parts(values)
     used = characters != 0
     length = np.where(used.any(axis=1), width - np.argmax(used[:, ::-1], axis=1), 0)
     inside = np.arange(width) < length[:, None]
@@ -246,22 +274,38 @@ def _from_fixed_width(values: npt.NDArray[np.str_]) -> IdColumn:
     return IdColumn(kind, np.zeros(values.size, np.uint64), length.astype(np.int64), text)
 
 
+def _from_parts(values: npt.NDArray[Any]) -> IdColumn:
+    """NumPy text by way of Python's, which is there for a part of the ids at a time."""
+    starts = range(0, values.size, _PART)
+    return joined([_from_list(values[start : start + _PART].tolist()) for start in starts])
+
+
 def _from_arrow(values: Any) -> IdColumn:
     """An Arrow array, read through its own buffers."""
+    if not len(values):  # of whatever type: Arrow's own for an empty list is "null"
+        return _from_list([])
+    name = str(values.type)
+    if name.startswith("dictionary"):
+        values = values.dictionary_decode()  # its keys do not tell which values are null
+        name = str(values.type)
     if values.null_count:
         message = f"a client id must be a string or an integer; got {values.null_count} nulls"
         raise InvalidClientIdError(message)
-    name = str(values.type)
     if name.startswith(("int", "uint")):
         return _from_integers(values.to_numpy(zero_copy_only=False))
-    if name not in ("string", "large_string"):
-        if "string" not in name:
-            message = f"client ids must be strings or integers; got an Arrow column of {name}"
-            raise InvalidClientIdError(message)
+    if name == "string_view":
         values, name = values.cast("large_string"), "large_string"
+    if name not in ("string", "large_string"):
+        if "string" in name or "int" in name:  # inside of something: its items tell
+            return _from_list(values.to_pylist())
+        message = f"client ids must be strings or integers; got an Arrow column of {name}"
+        raise InvalidClientIdError(message)
+    try:
+        values.validate(full=True)  # or else what is no UTF-8 would show when it is picked
+    except ValueError as error:
+        message = f"client ids must be text in UTF-8; Arrow says: {error}"
+        raise InvalidClientIdError(message) from error
     _, offsets, data = values.buffers()
-    if offsets is None or not len(values):
-        return _from_list([])
     width = np.int32 if name == "string" else np.int64
     ends = np.frombuffer(offsets, width)[values.offset : values.offset + len(values) + 1]
     whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
@@ -272,9 +316,15 @@ def _from_arrow(values: Any) -> IdColumn:
 
 def _from_pandas(values: Any) -> IdColumn:
     """A pandas column: through Arrow, where it is backed by it."""
-    if hasattr(values.array, "__arrow_array__") and values.dtype.kind not in "iu":
-        return id_column(values.array.__arrow_array__())
-    return id_column(values.to_numpy())
+    if values.dtype == object:  # an index of several levels, for one, has no array behind it
+        return id_column(values.to_numpy())
+    if values.dtype.kind not in "iu":
+        backed = hasattr(values.array, "__arrow_array__")
+        return id_column(values.array.__arrow_array__() if backed else values.to_numpy())
+    integers = values.to_numpy()
+    if integers.dtype.kind not in "iu":  # some are missing, which made floats of all
+        integers = values.to_numpy(object)
+    return id_column(integers)
 
 
 def _kind_of(client_id: ClientId) -> int:

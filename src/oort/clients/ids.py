@@ -14,7 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from oort.clients.hashed_ids import HashedIds
-from oort.clients.id_columns import GONE, TEXT, IdColumn, id_at, id_column, id_list
+from oort.clients.id_columns import (
+    GONE,
+    TEXT,
+    IdColumn,
+    id_at,
+    id_column,
+    id_list,
+    is_integers,
+)
 from oort.errors import DamagedFileError
 from oort.savefile import column
 from oort.types import ClientId, Mask, Rows
@@ -39,9 +47,11 @@ class ClientIds:
         Raises:
             InvalidClientIdError: One of them is no id.
         """
-        if self._few is not None:
-            return self._few.find(id_list(ids))
-        return self._many.find(id_column(ids))
+        if self._few is None:
+            return self._many.find(id_column(ids))
+        if self._few.are_rows and is_integers(ids):
+            return _inside(ids, len(self))
+        return self._few.find(id_list(ids))
 
     def add(self, ids: Any) -> Rows:
         """The row of each id, giving out new rows in order to those that have none.
@@ -141,6 +151,11 @@ class ClientIds:
         unknown = np.flatnonzero(rows < 0)
         if unknown.size == 0:
             return rows, None
+        if unknown.size == len(ids):
+            del rows, unknown  # nothing else that is as long is held, where millions join
+            new, rows = _distinct(ids)
+            rows += before
+            return rows, new
         new, first_of = _distinct(ids.take(unknown))
         rows[unknown] = before + first_of
         return rows, new
@@ -176,7 +191,8 @@ class _FewIds:
 
     def of(self, rows: Rows) -> list[ClientId]:
         if self.are_rows:
-            return list(rows.tolist())
+            ids: list[ClientId] = rows.tolist()
+            return ids
         id_of = self.id_of
         found = [id_of[row] for row in rows.tolist()]
         return found if None not in found else [i for i in found if i is not None]
@@ -224,6 +240,13 @@ def _arrays(column: IdColumn) -> dict[str, npt.NDArray[Any]]:
     }
 
 
+def _inside(numbers: npt.NDArray[Any], count: int) -> Rows:
+    """Integers as rows, where every id is its row number; −1 for those that are none."""
+    rows = numbers.astype(np.int64)
+    known = (rows >= 0) & (rows < count)
+    return rows if known.all() else np.where(known, rows, -1)
+
+
 def _length(ids: Any) -> int:
     sized = hasattr(ids, "__len__") and getattr(ids, "ndim", 1) != 0
     return len(ids) if sized else 0
@@ -246,6 +269,5 @@ def _distinct(ids: IdColumn) -> tuple[IdColumn, Rows]:
 
 def _plain(ids: IdColumn) -> list[ClientId]:
     text, ends = ids.text.tobytes(), np.cumsum(ids.length).tolist()
-    starts = [0, *ends[:-1]]
-    columns = zip(ids.kind.tolist(), ids.number.tolist(), starts, ends, strict=True)
+    columns = zip(ids.kind.tolist(), ids.number.tolist(), ids.start.tolist(), ends, strict=True)
     return [id_at(kind, number, text[a:b]) for kind, number, a, b in columns]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -77,9 +77,17 @@ def joining(
     return rows, changes
 
 
+def is_mask(clients: Among) -> TypeGuard[Mask]:
+    """Whether clients are named by a boolean mask over rows.
+
+    To be asked before whether they are row numbers: a comparison of those is a mask, of that type.
+    """
+    return isinstance(clients, np.ndarray) and clients.dtype.char == "?"
+
+
 def mask_of(table: ClientTable, clients: Among) -> Mask:
     """The mask over rows that these clients stand for, passing over ids that are unknown."""
-    if isinstance(clients, np.ndarray) and clients.dtype == np.bool_:
+    if is_mask(clients):
         return _checked_mask(table, clients)
     mask = np.zeros(table.num_rows, np.bool_)
     mask[rows_of(table, clients)] = True
@@ -131,14 +139,16 @@ def rows_reported(table: ClientTable, clients: Among) -> Rows | None:
     Raises:
         InvalidArgumentError: The mask or a row number does not fit.
     """
+    if is_mask(clients):
+        return np.flatnonzero(_checked_mask(table, clients))
     if isinstance(clients, RowNumbers):
         return _rows_inside(table, clients)
-    if isinstance(clients, np.ndarray) and clients.dtype == np.bool_:
-        return np.flatnonzero(_checked_mask(table, clients))
     return None
 
 
 def _rows_inside(table: ClientTable, rows: RowNumbers) -> Rows:
+    if rows.dtype != np.int64 or rows.ndim != 1:  # arithmetic with row numbers keeps their type
+        rows = RowNumbers(rows)
     plain: Rows = np.asarray(rows)
     outside = (plain < 0) | (plain >= table.num_rows)
     if outside.any():
@@ -162,8 +172,7 @@ def checked_rows(table: ClientTable, rows: RowNumbers) -> Rows:
 
 
 def _by_row(clients: Among) -> bool:
-    is_mask = isinstance(clients, np.ndarray) and clients.dtype == np.bool_
-    return isinstance(clients, RowNumbers) or is_mask
+    return isinstance(clients, RowNumbers) or is_mask(clients)
 
 
 def rows_given(table: ClientTable, clients: Among) -> Rows | None:
@@ -172,11 +181,12 @@ def rows_given(table: ClientTable, clients: Among) -> Rows | None:
     Raises:
         InvalidArgumentError: The mask or a row number does not fit.
     """
-    if isinstance(clients, RowNumbers):
-        return checked_rows(table, clients)
-    if isinstance(clients, np.ndarray) and clients.dtype == np.bool_:
+    if is_mask(clients):
         rows = np.flatnonzero(_checked_mask(table, clients))
         return rows[~table.ids.is_forgotten(rows)]
+    if isinstance(clients, RowNumbers):
+        return checked_rows(table, clients)
+    _refuse_mask_of_integers(table, clients)
     return None
 
 
@@ -185,7 +195,25 @@ def _checked_mask(table: ClientTable, mask: npt.NDArray[np.bool_]) -> Mask:
         wanted = f"one entry for each of {table.num_rows} rows (num_rows)"
         message = f"a mask must have {wanted}; got shape {mask.shape}"
         raise InvalidArgumentError(message)
-    return mask
+    if isinstance(mask, np.ma.MaskedArray):
+        mask = mask.filled(False)  # whoever is hidden is not named
+    return np.asarray(mask)
+
+
+def _refuse_mask_of_integers(table: ClientTable, clients: Among) -> None:
+    """Refuse zeros and ones, one for each row: as ids they would mean two clients."""
+    if not (isinstance(clients, np.ndarray) and clients.dtype.kind in "iu"):
+        return
+    if clients.shape == (table.num_rows,) and clients.size > 2 and set(_ends(clients)) <= {0, 1}:
+        message = (
+            f"a mask must be of booleans; got {clients.dtype} zeros and ones, one for each of "
+            f"{table.num_rows} rows: .astype(bool) makes a mask of them"
+        )
+        raise InvalidArgumentError(message)
+
+
+def _ends(values: npt.NDArray[Any]) -> tuple[int, int]:
+    return int(values.min()), int(values.max())
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ SHIFT: Final = 12
 COARSE: Final = 512  # fine buckets in a coarse one
 _FINE_BUCKETS: Final = 1 << (31 - SHIFT)
 _CHUNK: Final = 1 << 20
+Buckets = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]  #: fine and coarse
+#: in the place of a histogram, where a table is too small to keep any
+NO_BUCKETS: Final = (np.empty(0, np.int32), np.empty(0, np.int64))
 
 Single = npt.NDArray[np.float32]
 

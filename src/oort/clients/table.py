@@ -26,7 +26,7 @@ from oort.clients.columns import (
 )
 from oort.clients.id_columns import IdColumn
 from oort.clients.ids import ClientIds
-from oort.clients.statistics import EXACT_ROWS, Histogram
+from oort.clients.statistics import EXACT_ROWS, NO_BUCKETS, Buckets, Histogram
 from oort.errors import DamagedFileError
 from oort.kernels.arrays import lower_quantile
 from oort.types import Among, ClientColumns, Mask, Rows
@@ -96,7 +96,8 @@ class ClientTable:
         return rows
 
     def join(self, new: IdColumn) -> None:
-        """Give the next rows to clients that have none."""
+        """Give the next rows to clients that have none; where memory is short, to nobody."""
+        self._make_room(len(self.ids) + len(new))
         self.ids.append(new)
         self._grow(len(self.ids))
 
@@ -151,14 +152,39 @@ class ClientTable:
 
     def pick(self, rows: Rows) -> None:
         """Distinct rows take part in one more round: what nobody's score depends on."""
-        fast = _compiled_for(self.num_rows)
-        if fast is not None and self.statistics.incremental:
-            self._total_participations += self.statistics.pick(fast, rows, self._limit)
+        added = self.statistics.pick(rows, self._limit)
+        if added is not None:
+            self._total_participations += added
             return
         if self._statistics is not None and self._statistics.incremental:
             untried = rows[(self.flags[rows] & _UNTRIED_CARE) == PRESENT]
             self._statistics.count_untried(self.duration_s[untried], -1)
         self.count_participations(rows, +1)
+
+    def report(
+        self,
+        rows: Rows,
+        reports: tuple[npt.NDArray[Any], ...],
+        codes: tuple[int, int],
+        number: int,
+    ) -> bool:
+        """Write what distinct rows reported of a round, in one compiled call.
+
+        Says whether it was done: nothing happens, where no compiled code is there for it.
+
+        Args:
+            rows: The rows.
+            reports: Outcome, whether it was selected, utility, duration and samples of each.
+            codes: The outcomes "completed" and "unused".
+            number: The round.
+        """
+        added = self.statistics.report(rows, reports, codes, number, self._limit)
+        if added is None:
+            return False
+        self._total_participations += added
+        if self.on_change is not None:
+            self.on_change(rows)
+        return True
 
     def count_participations(self, rows: Rows, change: int) -> None:
         """Add to the participations of rows (inside ``changing``); the flags follow."""
@@ -262,27 +288,33 @@ class ClientTable:
     def _shape(self, column: Column, rows: int) -> tuple[int, ...]:
         return (rows, self.sketch_width) if column is SKETCH else (rows,)
 
-    def _grow(self, num_rows: int) -> None:
+    def _make_room(self, num_rows: int) -> None:
         """Make room for this many rows, column by column, so that only one is ever held twice."""
         before = self.num_rows
-        if num_rows == before:
-            return
-        capacity = len(self._full["flags"])
-        if num_rows > capacity:
-            capacity = max(num_rows, int(capacity * _GROWTH), _FIRST_CAPACITY)
-            for column in self._columns():
+        for column in self._columns():
+            capacity = len(self._full[column.name])
+            if num_rows > capacity:
+                capacity = max(num_rows, int(capacity * _GROWTH), _FIRST_CAPACITY)
                 wider = np.empty(self._shape(column, capacity), column.dtype)
                 wider[:before] = self._full[column.name][:before]
                 self._full[column.name] = wider
                 self._expose(before)
+
+    def _grow(self, num_rows: int) -> None:
+        """Begin the rows up to this many, for which there is room."""
+        before = self.num_rows
+        if num_rows == before:
+            return
         for column in self._columns():
             self._full[column.name][before:num_rows] = column.empty
         self.num_present += num_rows - before
         self._expose(num_rows)
-        if self._statistics is not None and self._statistics.incremental:
-            self._statistics.count(np.arange(before, num_rows), +1)
-        if before <= EXACT_ROWS < num_rows:
-            self._statistics = None
+        statistics, self._statistics = self._statistics, None  # anew, if counting fails
+        if statistics is not None and statistics.incremental:
+            statistics.count_all(before, num_rows)
+            self._statistics = statistics
+        elif num_rows <= EXACT_ROWS:
+            self._statistics = statistics
 
     def _expose(self, num_rows: int) -> None:
         """Columns as attributes, cut to the rows in use."""
@@ -296,18 +328,25 @@ class Statistics:
     def __init__(self, table: ClientTable) -> None:
         self._table = table
         self.incremental = table.num_rows > EXACT_ROWS
+        self._fast = _compiled_for(table.num_rows) if self.incremental else None
         if self.incremental:
             self._utility = Histogram()
             self._duration = Histogram()
             self._expected = Histogram()
             self._num_untried = 0
-            for start in range(0, table.num_rows, _CHUNK):
-                self.count(np.arange(start, min(start + _CHUNK, table.num_rows)), +1)
+            self.count_all(0, table.num_rows)
 
     @property
     def histograms(self) -> tuple[Histogram, Histogram, Histogram]:
         """Utilities and durations of the explored, and what is expected of the untried."""
         return self._utility, self._duration, self._expected
+
+    @property
+    def buckets(self) -> tuple[Buckets, Buckets, Buckets]:
+        """The same as compiled code takes them; without buckets, where the table is small."""
+        if not self.incremental:
+            return NO_BUCKETS, NO_BUCKETS, NO_BUCKETS
+        return self._utility.pair, self._duration.pair, self._expected.pair
 
     @property
     def num_untried(self) -> int:
@@ -328,22 +367,21 @@ class Statistics:
         if self.incremental:
             if not self._utility.count:
                 return 0.0, 0.0
-            fast = self._fast()
-            return self._utility.span(level, fast)
+            return self._utility.span(level, self._fast)
         values = self._table.utility[self._is_explored()]
         return (float(values.min()), lower_quantile(values, level)) if values.size else (0.0, 0.0)
 
     def explored_duration_s(self, level: float) -> float | None:
         """A quantile of the known durations of the explored."""
         if self.incremental:
-            return self._duration.quantile(level, self._fast()) if self._duration.count else None
+            return self._duration.quantile(level, self._fast) if self._duration.count else None
         durations = _known(self._table.duration_s[self._is_explored()])
         return lower_quantile(durations, level) if durations.size else None
 
     def expected_duration_s(self) -> tuple[float, float] | None:
         """The lowest and the median duration expected of those never tried, where one is."""
         if self.incremental:
-            expected, fast = self._expected, self._fast()
+            expected, fast = self._expected, self._fast
             if not expected.count:
                 return None
             return expected.lowest(fast), expected.quantile(0.5, fast)
@@ -352,9 +390,14 @@ class Statistics:
             return None
         return float(durations.min()), lower_quantile(durations, 0.5)
 
+    def count_all(self, first: int, end: int) -> None:
+        """Count consecutive rows in."""
+        for start in range(first, end, _CHUNK):
+            self.count(np.arange(start, min(start + _CHUNK, end)), +1)
+
     def count(self, rows: Rows, by: int) -> None:
         """Count rows in (+1) or out (−1) of every histogram that they belong to."""
-        table, fast = self._table, self._fast()
+        table, fast = self._table, self._fast
         if fast is not None:
             columns = (table.flags, table.utility, table.duration_s)
             explored, timed, hinted, untried = fast.count_rows(
@@ -376,17 +419,59 @@ class Statistics:
         self._num_untried += by * expected_s.size
         self._expected.change(_known(expected_s), by)
 
-    def pick(self, fast: ModuleType, rows: Rows, limit: int) -> int:
-        """Rows take part in one more round; how many participations of present clients it adds."""
-        table = self._table
+    def pick(self, rows: Rows, limit: int) -> int | None:
+        """Rows take part in one more round; how many participations of present clients it adds.
+
+        Nothing happens, where no compiled code is there for it.
+        """
+        table, fast = self._table, self._compiled()
+        if fast is None:
+            return None
         columns = (table.flags, table.participations, table.duration_s)
-        added, untried, hinted = fast.pick(rows, *columns, limit, self._expected.pair)
-        self._num_untried -= untried
-        self._expected.count -= hinted
+        added, untried, hinted = fast.pick(rows, *columns, limit, self.buckets[2])
+        if self.incremental:
+            self._num_untried -= untried
+            self._expected.count -= hinted
         return int(added)
 
-    def _fast(self) -> ModuleType | None:
-        return _compiled_for(self._table.num_rows)
+    def report(
+        self,
+        rows: Rows,
+        reports: tuple[npt.NDArray[Any], ...],
+        codes: tuple[int, int],
+        number: int,
+        limit: int,
+    ) -> int | None:
+        """Rows report; how many participations of present clients it adds.
+
+        Nothing happens, where no compiled code is there for it.
+        """
+        table, fast = self._table, self._compiled()
+        if fast is None:
+            return None
+        columns = (
+            table.flags,
+            table.utility,
+            table.duration_s,
+            table.last_round,
+            table.participations,
+            table.num_samples,
+        )
+        added, before, after = fast.report(
+            rows, reports, codes, number, limit, columns, self.buckets
+        )
+        if self.incremental:
+            self._utility.count += after[0] - before[0]
+            self._duration.count += after[1] - before[1]
+            self._expected.count += after[2] - before[2]
+            self._num_untried += after[3] - before[3]
+        return int(added)
+
+    def _compiled(self) -> ModuleType | None:
+        """The compiled steps: of small tables, where they are at hand."""
+        if self.incremental:
+            return self._fast
+        return _compiled() if kernels.at_hand() else None
 
     def _is_explored(self) -> Mask:
         return np.asarray((self._table.flags & _EXPLORED) == _EXPLORED)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from importlib import import_module
 from types import ModuleType
 from typing import Final
@@ -30,7 +31,10 @@ _SETTING: Final = "OORT_KERNELS"
 
 @functools.cache
 def fast_kernels() -> ModuleType | None:
-    """The compiled kernels, unless Numba is missing or ``OORT_KERNELS=numpy`` forbids them."""
+    """The compiled kernels, unless Numba is missing or ``OORT_KERNELS=numpy`` forbids them.
+
+    Nor where ``NUMBA_DISABLE_JIT`` keeps Numba from compiling: as plain Python they are slow.
+    """
     wanted = os.environ.get(_SETTING, "auto")
     if wanted not in ("auto", "numpy", "numba"):
         message = f"{_SETTING} must be 'auto', 'numpy' or 'numba'; got {wanted!r}"
@@ -38,6 +42,8 @@ def fast_kernels() -> ModuleType | None:
     if wanted == "numpy":
         return None
     try:
+        if wanted == "auto" and import_module("numba").config.DISABLE_JIT:
+            return None
         return import_module("oort.kernels.compiled")
     except ImportError:
         if wanted == "numba":
@@ -53,6 +59,11 @@ def backend() -> str:
 def compiled_for(num_rows: int) -> ModuleType | None:
     """The compiled kernels, where a table is large enough to earn them."""
     return fast_kernels() if num_rows >= COMPILED_FROM_ROWS else None
+
+
+def at_hand() -> bool:
+    """Whether this process has loaded the compiled kernels, so that small tables may have them."""
+    return "oort.kernels.compiled" in sys.modules and fast_kernels() is not None
 
 
 def as_bytes(allowed: Mask | None) -> npt.NDArray[np.uint8]:

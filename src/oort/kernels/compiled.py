@@ -1,8 +1,9 @@
 """The hot loops, compiled by Numba and cached on disk.
 
 No ``fastmath``: every operation rounds as in NumPy, in the same order, so that both backends pick
-the same clients. A pass works on blocks that fit the first cache: a branch-free loop scores the
-block, and only a block that holds something above the running bar is looked at row by row.
+the same clients. A pass works on blocks that fit the first cache: a branch-free loop screens the
+block by what takes neither division nor root, and only rows that may reach the running bar are
+scored.
 
 Written for the vectoriser: conditional expressions instead of ``min`` and ``max`` (which check for
 NaN row by row), NumPy's error model (Python's checks every division), and loops over slices from 0
@@ -21,12 +22,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from oort.kernels.compiled_draws import explore, kth_smallest, race
+from oort.kernels.compiled_draws import explore, kth_smallest, marked, race
 from oort.kernels.compiling import compiled
 
 __all__ = ["explore", "pool_of_all", "pool_of_rows", "race", "scores_of"]
 
-_BLOCK = 1024
+_BLOCK = 4096
+_FEW = 512  # if more rows of a block may reach the bar, scoring all takes less time
+_LOWEST_BAR = np.float32(1e-6)  # below, and for shorter durations, rounding could hide a row
+_SHORTEST_S = np.float32(1e-25)
+_LOWER = np.float32(0.75)
+_LESS = np.float32(0.9999)  # screening errs by less than these allow
+_MORE = np.float32(1.0001)
 
 
 @compiled
@@ -73,8 +80,8 @@ def _score_block_of_equals(scores, duration_s, last_round, uncertainty, preferre
 
 
 @compiled
-def _score(scores, utility, duration_s, last_round, flags, allowed, state, scale):
-    """Scores of a block of rows, −1 for those that are not in the state or not allowed."""
+def _score_everyone(scores, utility, duration_s, last_round, scale):
+    """Scores of a block of rows, whoever they are."""
     low, cap, inverse_range, uncertainty, preferred_s = scale
     if inverse_range > 0:
         _score_block(
@@ -90,26 +97,74 @@ def _score(scores, utility, duration_s, last_round, flags, allowed, state, scale
         )
     else:
         _score_block_of_equals(scores, duration_s, last_round, uncertainty, preferred_s)
-    _leave_out(scores, flags, allowed, state[0], state[1])
 
 
 @compiled
-def _leave_out(scores, flags, allowed, care, state):
-    """Put −1 in the place of rows that are not in the state or not allowed."""
+def _score(scores, utility, duration_s, last_round, flags, allowed, state, scale):
+    """The same, −1 for those that are not in the state or not allowed."""
+    _score_everyone(scores, utility, duration_s, last_round, scale)
     nothing = np.float32(-1)
     for i in range(scores.size):
-        scores[i] = scores[i] if (flags[i] & care) == state else nothing
+        scores[i] = scores[i] if (flags[i] & state[0]) == state[1] else nothing
     if allowed.size:
         for i in range(scores.size):
             scores[i] = scores[i] if allowed[i] else nothing
 
 
 @compiled
-def _count_from(scores, bar):
-    """How many scores reach the bar."""
-    count = np.int32(0)
-    for i in range(scores.size):
-        count = np.int32(count + np.int32(scores[i] >= bar))
+def _screen(marks, utility, duration_s, last_round, flags, allowed, state, scale, bar):
+    """Mark the rows of a block that may reach the bar.
+
+    (a + √(w/L)) / r² ≥ bar if and only if x = bar·r² − a is below 0 or x²·L ≤ w.
+    """
+    low, cap, inverse_range, uncertainty, preferred_s = scale
+    nothing, one, heard = np.float32(0), np.float32(1), np.uint32(1)
+    equal = nothing if inverse_range > 0 else one
+    per_s = one / preferred_s
+    lower, most = bar * _LESS, uncertainty * _MORE
+    for i in range(marks.size):
+        worth = utility[i]
+        worth = worth if worth < cap else cap
+        worth = (worth - low) * inverse_range + equal
+        newest = last_round[i]
+        newest = newest if newest > heard else heard
+        duration = duration_s[i]
+        ratio = (duration if duration > preferred_s else preferred_s) * per_s
+        short = lower * (ratio * ratio) - worth
+        short = short if short > nothing else nothing
+        may = short * short * np.float32(newest) <= most
+        marks[i] = np.uint8(may) & np.uint8((flags[i] & state[0]) == state[1])
+    if allowed.size:
+        for i in range(marks.size):
+            marks[i] = marks[i] & np.uint8(allowed[i] != 0)
+
+
+@compiled
+def _reaching(scratch, utility, duration_s, last_round, flags, allowed, state, scale, bar):
+    """Find places and scores of the rows of a block that reach the bar; gives how many."""
+    places, scores, marks, worth, duration, newest = scratch
+    size = utility.size
+    some = _BLOCK
+    if bar >= _LOWEST_BAR and scale[4] >= _SHORTEST_S:
+        _screen(marks[:size], utility, duration_s, last_round, flags, allowed, state, scale, bar)
+        some = marked(places, marks, size)
+        if some == 0:
+            return 0
+    if some <= _FEW:
+        for j in range(some):
+            worth[j], duration[j] = utility[places[j]], duration_s[places[j]]
+            newest[j] = last_round[places[j]]
+        _score_everyone(scores[:some], worth, duration, newest, scale)
+    else:
+        some = size
+        _score(scores[:size], utility, duration_s, last_round, flags, allowed, state, scale)
+        for i in range(size):
+            places[i] = i
+    count = 0
+    for j in range(some):
+        if scores[j] >= bar:
+            scores[count], places[count] = scores[j], places[j]
+            count += 1
     return count
 
 
@@ -148,12 +203,15 @@ def _top(columns, state, scale, wanted, share, bar):
     rows = np.empty(full + _BLOCK, np.int64)
     found = np.empty(full + _BLOCK, np.float32)
     count = 0
-    block = np.empty(_BLOCK, np.float32)
+    places = np.empty(_BLOCK + 8, np.int64)
+    scores = np.empty(_BLOCK, np.float32)
+    marks = np.empty(_BLOCK + 64, np.uint8)
+    kept = (np.empty(_FEW, np.float32), np.empty(_FEW, np.float32), np.empty(_FEW, np.uint32))
+    scratch = (places, scores, marks, *kept)
     for start in range(0, utility.size, _BLOCK):
-        scores = block[: min(_BLOCK, utility.size - start)]
-        part = slice(start, start + scores.size)
-        _score(
-            scores,
+        part = slice(start, min(start + _BLOCK, utility.size))
+        better = _reaching(
+            scratch,
             utility[part],
             duration_s[part],
             last_round[part],
@@ -161,15 +219,14 @@ def _top(columns, state, scale, wanted, share, bar):
             allowed[part],
             state,
             scale,
+            bar,
         )
-        better = _count_from(scores, bar)
         if better == 0:
             continue
         if count + better > full and count >= wanted:
             kth = kth_smallest(found[:count].copy(), count - wanted)
             bar = share * kth if share * kth > bar else bar
             count = _drop_below(rows, found, count, bar)
-            better = _count_from(scores, bar)
             full = max(full, 2 * count)
         if count + better > rows.size:
             more_rows = np.empty(2 * (count + better), np.int64)
@@ -178,10 +235,9 @@ def _top(columns, state, scale, wanted, share, bar):
                 more_rows[j] = rows[j]
                 more_found[j] = found[j]
             rows, found = more_rows, more_found
-        for i in range(scores.size):
-            if scores[i] >= bar:
-                rows[count] = start + i
-                found[count] = scores[i]
+        for j in range(better):
+            if scores[j] >= bar:
+                rows[count], found[count] = start + places[j], scores[j]
                 count += 1
     return rows, found, count
 
@@ -191,15 +247,20 @@ def pool_of_all(columns, state, scale, wanted, share, hint):
     """Rows, ascending, scores, and the cut-off that they reach, in one pass.
 
     The hint is a cut-off to begin with, most often a little below that of the round before: if it
-    was too high, the pass is repeated without.
+    was too high, the pass is repeated with a lower one, then without; at once without, where far
+    too few reach it.
     """
+    lower = np.float32(_LOWER * hint)
     while True:
         rows, found, count = _top(columns, state, scale, wanted, share, hint)
         enough = count >= wanted
         rows, found, bar = _settled(rows, found, count, wanted, share)
         if hint == 0 or (enough and bar >= hint):
             return rows, found, bar
-        hint = np.float32(0)
+        if enough:
+            hint = bar  # the best are known: so is the cut-off
+        else:
+            hint, lower = lower if 2 * count >= wanted else np.float32(0), np.float32(0)
 
 
 @compiled

@@ -2,14 +2,14 @@
 
 From the call down to the disk:
 
+    opening        from an address to a selector: create, take the lease, recover
+    jobs           the right kind of selector for a job
     durable        a training selector whose calls are committed when they return
     testing        the same for a testing selector, and its plans
     driver         what every durable selector does besides selecting
-    opening        from an address to a selector: create, take the lease, recover
-    jobs           the right kind of selector for a job
     recovery       newest good snapshot, replay, verify
-    capture        a consistent copy of a selector that goes on working meanwhile
     keeper         the thread behind a selector: lease, snapshots, compaction
+    capture        a consistent copy of a selector that goes on working meanwhile
     journal        what was acknowledged, entry by entry
     snapshots      columns in chunks, and a row that says that they are complete
     payloads       changes as bytes: versioned, compact, without pickle
@@ -20,10 +20,10 @@ From the call down to the disk:
     processes      whether a process that left its name still lives
     schema         the tables, their versions, the jobs in them
     settings       how a store is kept
-    checksums      what makes a flipped bit show
-    database       what the two databases have in common; addresses
     sqlite         SQLite
     postgres       PostgreSQL
+    database       what the two databases have in common; addresses
+    checksums      what makes a flipped bit show
 
 And for people:
 
@@ -33,7 +33,7 @@ And for people:
     transfer       export, import, backup
     migration      a newer schema, after a backup
 
-Imports point down this list's first part. A store needs nothing that is not in the standard
+Imports point down the first list. A store needs nothing that is not in the standard
 library, except psycopg for PostgreSQL.
 """
 

@@ -123,8 +123,8 @@ def _described(kind: str, payload: bytes) -> str:
         return f"part of '{kind}'"
     match change:
         case Selected():
-            return f"the selection of {change.rows.size} clients in round {change.round_number}"
+            return f"the selection of {change.rows.size:,} clients in round {change.round_number}"
         case Reported():
-            return f"{change.taken.rows.size} reports of round {change.round_number}"
+            return f"{change.taken.rows.size:,} reports of round {change.round_number}"
         case _:
             return f"'{kind}'"

@@ -15,6 +15,7 @@ Beside them:
 
     at_once       an ordinary round in one call, equal to the steps above
     compiled      that call, compiled by Numba
+    purposes      what chance is asked for in a draw
     meters        what runs on the client: utility from losses or gradients
     rounds        what is remembered of recent rounds
     intake        where checked reports reach the columns and the rounds

@@ -64,7 +64,7 @@ from oort.types import (
 MODES: Final = ("guided", "uniform")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Question:
     """What a strategy is asked: so many rows for a round, out of the allowed ones."""
 
@@ -85,7 +85,7 @@ class Question:
         return key_for(seed, self.round_number, self.draw, purpose)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Decision:
     """What a strategy answers; nothing has changed yet."""
 
@@ -214,7 +214,8 @@ class BookkeepingSelector(ABC):
                 self._table, client_ids, num_samples, expected_duration_s
             )
             self._do(changes)
-            return RowNumbers(rows)
+            own = rows.base is None  # not the caller's: millions need not be copied
+            return rows.view(RowNumbers) if own else RowNumbers(rows)
 
     def remove_clients(self, client_ids: Among) -> int:
         """Take clients out of selection but keep what is known of them, in case they come back.
@@ -369,9 +370,9 @@ class BookkeepingSelector(ABC):
     ) -> UpdateResult:
         """Take in many reports of one round (default: the current one).
 
-        Each column is one value for all clients or one for each; ``None`` inside a list is a
-        missing value. Bad reports are rejected one by one, with their reason, and the good ones
-        applied.
+        Each column is one value for all clients or one for each; ``None`` inside a list, a null
+        of Arrow or pandas and what a masked array hides are missing values. Bad reports are
+        rejected one by one, with their reason, and the good ones applied.
 
         Raises:
             InvalidArgumentError: A column does not fit. Nothing is applied.
@@ -394,7 +395,8 @@ class BookkeepingSelector(ABC):
                 reads=self._reads(),
             )
             if rows is None:
-                rows = intake.find_reporters(self._table, clients, reports)
+                named = client_ids if isinstance(client_ids, np.ndarray) else clients
+                rows = intake.find_reporters(self._table, named, clients, reports)
             else:
                 erased = self._table.ids.is_forgotten(rows)
                 reports.reject(erased, "row", rows, "of a client that was not forgotten")
@@ -516,15 +518,9 @@ class BookkeepingSelector(ABC):
 
     def _carry_out(self, question: Question, decision: Decision) -> None:
         """Make a decision so: the only place where rounds and participations advance."""
-        change = Selected(
-            round_number=question.round_number,
-            draw=question.draw,
-            rows=decision.rows,
-            pacer_steps=decision.pacer_steps,
-            wanted=question.wanted,
-            history=decision.history,
-        )
-        self._do([change])
+        number, draw, rows = question.round_number, question.draw, decision.rows
+        steps, history = decision.pacer_steps, decision.history
+        self._do([Selected(number, draw, rows, steps, question.wanted, history)])
 
     def _do(self, changes: Iterable[Change]) -> None:
         """Make changes so: nothing changes but here."""
@@ -540,7 +536,7 @@ class BookkeepingSelector(ABC):
 
     def _joining(self, among: Among | None) -> tuple[Among | None, list[RosterChange]]:
         """Everyone named, by row, and what has to happen so that they are there."""
-        if among is None or (isinstance(among, np.ndarray) and among.dtype == np.bool_):
+        if among is None or roster.is_mask(among):
             return among, []
         rows, changes = roster.joining(self._table, among)
         return RowNumbers(rows), changes
@@ -657,6 +653,8 @@ def _as_feedback(client_id: ClientId, feedback: Feedback | Mapping[str, Any]) ->
 
 def _whole(name: str, value: object) -> int:
     """A whole number from 0."""
+    if type(value) is int and value >= 0:
+        return value
     try:
         number = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:

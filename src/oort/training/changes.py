@@ -13,9 +13,7 @@ from a journal, gives the same state to the last bit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import Any, Final, TypeAlias
 
 from oort.clients.changes import RosterChange
 from oort.clients.table import ClientTable
@@ -70,9 +68,10 @@ class Reported:
     def apply(self, table: ClientTable, book: RoundBook) -> None:
         """Make it so."""
         taken = self.taken
-        book.note(self.round_number, np.concatenate([taken.rows, taken.outdated]))
-        with table.changing(taken.rows):
-            intake.write(table, book, self.round_number, taken)
+        book.note(self.round_number, taken.rows)
+        if taken.outdated.size:
+            book.note(self.round_number, taken.outdated)
+        intake.write(table, book, self.round_number, taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +81,13 @@ class Switched:
     mode: str
 
 
+_OF_ROUNDS: Final = (Selected, Reported, Forgotten)
 Change: TypeAlias = RosterChange | Forgotten | Selected | Reported | Switched
 
 
 def apply(change: Any, table: ClientTable, book: RoundBook) -> None:
     """Make a change of clients or rounds so."""
-    if isinstance(change, Forgotten | Selected | Reported):
+    if isinstance(change, _OF_ROUNDS):
         change.apply(table, book)
     else:
         change.apply(table)

@@ -6,7 +6,7 @@ for each bad one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,7 +21,11 @@ COMPLETED: Final = 0
 FAILED: Final = 1
 UNUSED: Final = 2
 _NO_OUTCOME: Final = 255
-_CODES: Final = {Outcome.COMPLETED: COMPLETED, Outcome.FAILED: FAILED, Outcome.UNUSED: UNUSED}
+_CODES: Final[dict[str, int]] = {
+    Outcome.COMPLETED: COMPLETED,
+    Outcome.FAILED: FAILED,
+    Outcome.UNUSED: UNUSED,
+}
 _LARGEST_COUNT: Final = 2**32 - 1
 _LARGEST_SINGLE: Final = float(np.finfo(np.float32).max)
 _SECONDS: Final = "a finite number of seconds, 0 or more"
@@ -96,6 +100,11 @@ def check_reports(
     >>> reports.utility.tolist(), reports.bad.tolist()
     ([3.0, nan], [False, True])
     """
+    means = {"loss": mean_squared_loss, "gradient_norm": mean_squared_gradient_norm}
+    if sketch is None and count:
+        sound = _sound_reports(count, outcome, utility, num_samples, means, duration_s, reads)
+        if sound is not None:
+            return sound
     outcome = listed(outcome)
     reports = Reports.empty(_outcomes(outcome, count))
     unknown = reports.outcome == _NO_OUTCOME
@@ -103,13 +112,62 @@ def check_reports(
     _take_samples(reports, listed(num_samples))
     _take_duration(reports, listed(duration_s))
     known = _take_ready_utility(reports, listed(utility))
-    means = {"loss": mean_squared_loss, "gradient_norm": mean_squared_gradient_norm}
     for measure, given in means.items():
         known |= _take_mean(reports, measure, listed(given), known, reads)
     needed = "given for a completed report, or else mean_squared_loss with num_samples"
     reports.reject((reports.outcome == COMPLETED) & ~known, "utility", None, needed)
     _take_sketch(reports, sketch, sketch_width)
     return reports
+
+
+def _sound_reports(
+    count: int,
+    outcome: Any,
+    utility: Any,
+    num_samples: Any,
+    means: Mapping[str, Any],
+    duration_s: Any,
+    reads: str,
+) -> Reports | None:
+    """The same where arrays of sound numbers leave nothing to reject, in a third of the time.
+
+    One outcome for all, and at most one of the columns that a utility follows from.
+    """
+    code = _CODES.get(outcome) if isinstance(outcome, str) else None
+    given = {name: mean for name, mean in means.items() if mean is not None}
+    if code is None or len(given) + (utility is not None) != (code == COMPLETED):
+        return None
+    seconds = _sound(duration_s, count, "iuf")
+    if num_samples is None:
+        samples: npt.NDArray[np.int64] = np.full(count, -1, np.int64)
+    else:
+        sizes = _sound(num_samples, count, "iu")
+        if sizes is None or sizes.max() > _LARGEST_COUNT:
+            return None
+        samples = sizes.astype(np.int64)
+    worth = _sound(utility, count, "iuf")
+    for measure, column in given.items():
+        mean = _sound(column, count, "iuf")
+        if mean is None or num_samples is None or reads not in ("any", measure):
+            return None
+        worth = np.asarray(samples * np.sqrt(mean), np.float64)
+    if seconds is None or worth is None:
+        return None
+    codes = np.full(count, code, np.uint8)
+    return Reports(codes, worth, seconds, samples, np.zeros(count, np.bool_))
+
+
+def _sound(given: Any, count: int, kinds: str) -> Values | None:
+    """An array of finite numbers from 0, as floats; nothing where it is something else.
+
+    NaN, where no column was given.
+    """
+    if given is None:
+        return np.full(count, np.nan)
+    if type(given) is not np.ndarray or given.shape != (count,) or given.dtype.kind not in kinds:
+        return None
+    values = given.astype(np.float64, copy=False)
+    return values if values.min() >= 0 and values.max() < np.inf else None
 
 
 def _take_samples(reports: Reports, given: Any) -> None:

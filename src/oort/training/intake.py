@@ -24,7 +24,7 @@ from oort.clients.table import ClientTable
 from oort.errors import InvalidClientIdError
 from oort.training.feedback import COMPLETED, UNUSED, Reports
 from oort.training.rounds import RoundBook
-from oort.types import Rows, UpdateResult
+from oort.types import Mask, Rows, UpdateResult
 
 _NO_ID: Final = -2
 
@@ -42,10 +42,15 @@ class Taken:
     outdated: Rows  #: heard of, but a newer round of theirs is known
 
 
-def find_reporters(table: ClientTable, clients: Sequence[Any], reports: Reports) -> Rows:
-    """The row of every reporter, −1 where unknown; what is no id is rejected."""
+def find_reporters(
+    table: ClientTable, named: Any, clients: Sequence[Any], reports: Reports
+) -> Rows:
+    """The row of every reporter, −1 where unknown; what is no id is rejected.
+
+    ``named`` are the clients as they were named, which may be an array.
+    """
     try:
-        return table.ids.find(clients)
+        return table.ids.find(named)
     except InvalidClientIdError:
         pass
     rows = np.full(len(clients), _NO_ID, np.int64)
@@ -86,15 +91,16 @@ def planned(
     reports: Reports,
 ) -> tuple[IdColumn | None, Taken, UpdateResult]:
     """What taking in the good reports means: who joins, what is written, what became of each."""
+    if not reports.reasons and _all_new_to_us(table, book, round_number, rows):
+        taken = _taken(rows, reports, slice(None), rows[:0])
+        return None, taken, UpdateResult(applied=rows.size)
     good = np.flatnonzero(~reports.bad)
     newcomers, new = good[rows[good] < 0], None
     if newcomers.size:
         ids = [checked_id(clients[i]) for i in newcomers.tolist()]
         rows[newcomers], new = table.ids.place(ids)
     fresh = good[book.fresh(round_number, rows[good])]
-    known = rows[fresh] < table.num_rows
-    outdated = np.zeros(fresh.size, np.bool_)
-    outdated[known] = table.last_round[rows[fresh[known]]] > round_number
+    outdated = _heard_of_since(table, round_number, rows[fresh])
     current = fresh[~outdated]
     result = UpdateResult(
         applied=current.size,
@@ -105,7 +111,28 @@ def planned(
     return new, _taken(rows, reports, current, rows[fresh[outdated]]), result
 
 
-def _taken(rows: Rows, reports: Reports, places: Rows, outdated: Rows) -> Taken:
+def _all_new_to_us(table: ClientTable, book: RoundBook, round_number: int, rows: Rows) -> bool:
+    """Whether these are known clients of whom this round, or a newer one, was not heard."""
+    return bool(
+        rows.size
+        and rows.min() >= 0
+        and rows.max() < table.num_rows
+        and book.fresh(round_number, rows).all()
+        and not _heard_of_since(table, round_number, rows).any()
+    )
+
+
+def _heard_of_since(table: ClientTable, round_number: int, rows: Rows) -> Mask:
+    """Of whom a newer round is known; of newcomers, who have no row yet, none is."""
+    known = rows < table.num_rows
+    if known.all():
+        return np.asarray(table.last_round[rows] > round_number)
+    newer = np.zeros(rows.size, np.bool_)
+    newer[known] = table.last_round[rows[known]] > round_number
+    return newer
+
+
+def _taken(rows: Rows, reports: Reports, places: Rows | slice, outdated: Rows) -> Taken:
     sketch = None if reports.sketch is None else reports.sketch[places].astype(np.float32)
     return Taken(
         rows=rows[places],
@@ -119,33 +146,45 @@ def _taken(rows: Rows, reports: Reports, places: Rows, outdated: Rows) -> Taken:
 
 
 def write(table: ClientTable, book: RoundBook, number: int, taken: Taken) -> None:
-    """Write reports of distinct rows into the columns (inside ``table.changing``)."""
+    """Write reports of distinct rows into the columns."""
     rows, outcome = taken.rows, taken.outcome
-    completed = outcome == COMPLETED
     selected = book.was_selected(number, rows)
-    for joined, change in (
-        ((outcome != UNUSED) & ~selected, +1),
-        ((outcome == UNUSED) & selected, -1),
-    ):
+    reports = (outcome, selected, taken.utility, taken.duration_s, taken.num_samples)
+    if not table.report(rows, reports, (COMPLETED, UNUSED), number):
+        with table.changing(rows):
+            _write(table, number, taken, selected)
+    completed = _where(outcome == COMPLETED)
+    done = rows[completed]
+    if done.size:
+        book.unfolded.append((number, done, taken.utility[completed]))
+        if taken.sketch is not None:
+            _keep_sketches(table, done, taken.sketch[completed])
+
+
+def _write(table: ClientTable, number: int, taken: Taken, selected: Mask) -> None:
+    """The same, step by step (inside ``table.changing``)."""
+    rows, unused = taken.rows, taken.outcome == UNUSED
+    for joined, change in ((~(unused | selected), +1), (unused & selected, -1)):
         if joined.any():
             table.count_participations(rows[joined], change)
-    table.last_round[rows[outcome != UNUSED]] = number
+    table.last_round[rows[_where(~unused)]] = number
 
-    duration_s = taken.duration_s
-    at_least = np.where(completed, duration_s, np.fmax(table.duration_s[rows], duration_s))
-    timed = ~np.isnan(duration_s)
+    completed, duration_s = _where(taken.outcome == COMPLETED), taken.duration_s
+    timed = _where(~np.isnan(duration_s))
+    at_least = np.fmax(table.duration_s[rows], duration_s)
+    at_least[completed] = duration_s[completed]
     table.duration_s[rows[timed]] = at_least[timed]
     table.flags[rows[timed]] |= TIMED
 
-    sized = taken.num_samples >= 0
+    sized = _where(taken.num_samples >= 0)
     table.num_samples[rows[sized]] = taken.num_samples[sized]
-    if completed.any():
-        utility = taken.utility[completed]
-        table.utility[rows[completed]] = utility
-        table.flags[rows[completed]] |= EXPLORED
-        book.unfolded.append((number, rows[completed], utility))
-        if taken.sketch is not None:
-            _keep_sketches(table, rows[completed], taken.sketch[completed])
+    table.utility[rows[completed]] = taken.utility[completed]
+    table.flags[rows[completed]] |= EXPLORED
+
+
+def _where(mask: Mask) -> Mask | slice:
+    """The places of a mask; most often they are all of them, and nothing has to be copied."""
+    return slice(None) if mask.all() else mask
 
 
 def _keep_sketches(table: ClientTable, rows: Rows, sketch: npt.NDArray[np.float32]) -> None:

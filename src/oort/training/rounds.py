@@ -126,8 +126,11 @@ class RoundBook:
 
     def fresh(self, round_number: int, rows: Rows) -> Mask:
         """Which reports are the first for their client and round, within the batch too."""
-        first = np.zeros(rows.size, np.bool_)
-        first[np.unique(rows, return_index=True)[1]] = True
+        if rows.size <= _FEW and len(set(rows.tolist())) == rows.size:
+            first = np.ones(rows.size, np.bool_)
+        else:
+            first = np.zeros(rows.size, np.bool_)
+            first[np.unique(rows, return_index=True)[1]] = True
         seen = self.received.get(round_number)
         return first if seen is None else first & ~seen.contains(rows)
 
@@ -142,11 +145,16 @@ class RoundBook:
             by_round.setdefault(round_number, []).append(utility)
         entries: History = {}
         for round_number, parts in by_round.items():
-            total, count = self.history.get(round_number, (0.0, 0))
             utility = parts[0] if len(parts) == 1 else np.concatenate(parts)
-            worth = float(np.add.reduce(np.minimum(utility, cap), dtype=np.float64))
-            entries[round_number] = (total + worth, count + utility.size)
+            clipped = np.minimum(utility, cap)
+            worth = float(clipped.cumsum(dtype=np.float64)[-1])  # in the order of the reports
+            entries[round_number] = self.entry(round_number, worth, utility.size)
         return entries
+
+    def entry(self, round_number: int, worth: float, count: int) -> tuple[float, int]:
+        """The entry of a round in the history, with so many more reports that are worth this."""
+        total, before = self.history.get(round_number, (0.0, 0))
+        return total + worth, before + count
 
     def open(self, round_number: int, rows: Rows, wanted: int) -> None:
         """Begin a round with its first participants, and drop what has become too old."""
@@ -155,16 +163,19 @@ class RoundBook:
         self.wanted = min(wanted, 2**32 - 1)
         self.draws = 1
         self.selected[round_number] = rows
-        for old in range(before, self.oldest):
-            for kept in (self.selected, self.received, self.history):
-                kept.pop(old, None)
-        if self.oldest > before:
-            self.unfolded = [entry for entry in self.unfolded if entry[0] >= self.oldest]
+        oldest = self.oldest
+        if oldest > before:
+            for old in range(before, oldest):
+                for kept in (self.selected, self.received, self.history):
+                    kept.pop(old, None)
+            self.unfolded = [entry for entry in self.unfolded if entry[0] >= oldest]
 
     def take_history(self, entries: History) -> None:
         """Replace entries of the history by those that the newest reports were folded into."""
         oldest = self.oldest
-        self.history.update((r, entry) for r, entry in entries.items() if r >= oldest)
+        for round_number, entry in entries.items():
+            if round_number >= oldest:
+                self.history[round_number] = entry
         self.unfolded = []
 
     def top_up(self, rows: Rows) -> None:

@@ -15,7 +15,7 @@ from oort.clients.table import ClientTable
 from oort.config import TrainingConfig
 from oort.kernels import arrays
 from oort.training import exploit, utility
-from oort.training.candidates import Candidates, Yardstick
+from oort.training.candidates import NEARLY, Candidates, Yardstick
 from oort.training.eligibility import CARE, EXPLORED_STATE, Roles
 from oort.training.exploit import Pool
 from oort.training.utility import ColumnFunction, Scale, Single
@@ -24,7 +24,6 @@ from oort.types import Integers, Mask, Rows
 _EVER: Final = np.uint8(PRESENT | EXPLORED | REMOVED)
 _EXPLORED: Final = np.uint8(PRESENT | EXPLORED)
 MANY_ROWS: Final = 32_768  # below, a full pass costs less than remembering
-NEARLY: Final = 0.97  # the cut-off seldom falls by more from one round to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +104,12 @@ class Scoring:
         uncertainty = utility.uncertainty(self.round_number, self.config.staleness)
         return Yardstick(self.scale, float(uncertainty), self.preferred_s, self.config.alpha)
 
-    def best(self, wanted: int) -> tuple[Rows, Single]:
-        """The best explored clients, whether they may be picked now or not: a full pass."""
-        pool = self._top(min(wanted, self.table.num_rows), 1.0, None)
+    def best(self, wanted: int, share: float, hint: float = 0.0) -> tuple[Rows, Single]:
+        """The explored clients with a share of the ``wanted``-th best score, in a full pass.
+
+        Whether they may be picked now or not. The hint is about what that share is.
+        """
+        pool = self._top(min(wanted, self.table.num_rows), share, None, hint)
         return pool.rows, pool.scores
 
     def scores_of(self, rows: Rows) -> Single:

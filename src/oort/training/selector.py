@@ -22,7 +22,7 @@ from oort.errors import ConfigWarning
 from oort.kernels import arrays, draws
 from oort.kernels.arrays import Single
 from oort.randomness import uniform
-from oort.training import at_once, eligibility, exploit, explore, pacer, utility
+from oort.training import at_once, eligibility, exploit, explore, pacer, purposes, utility
 from oort.training.bookkeeping import BookkeepingSelector, Decision, Question
 from oort.training.candidates import Candidates
 from oort.training.eligibility import Roles
@@ -32,8 +32,6 @@ from oort.training.scoring import Scoring
 from oort.training.utility import Scale
 from oort.types import Mask, PickTable, Rows
 
-# What chance is asked for in a draw.
-_QUOTA, _EXPLOIT, _PROPOSE, _EXPLORE, _FILL = range(5)
 _NOBODY: Final = np.empty(0, np.int64)
 
 
@@ -56,6 +54,9 @@ class GuidedSelector(BookkeepingSelector):
         super().__init__(config)
         self._measure = utility.utility_named(self._config.utility)
         self._fairness = utility.fairness_named(self._config.fairness)
+        builtin = self._measure.function is None
+        self._is_ordinary = builtin and at_once.is_ordinary(self._config)
+        self._level = ((0, 0, 0), 0.0)  #: T's quantile, and what it follows from
         self._candidates = Candidates()
         self._table.on_change = self._candidates.note
 
@@ -114,28 +115,23 @@ class GuidedSelector(BookkeepingSelector):
     def _decide_at_once(self, question: Question) -> Decision | None:
         """The same in one compiled call, where the round is an ordinary one."""
         table, config, book = self._table, self._config, self._book
-        is_due = question.draw == 0 and pacer.is_due(question.round_number, config.pacer.window)
-        if is_due or self._measure.function is not None:
+        number = question.round_number
+        is_due = question.draw == 0 and pacer.is_due(number, config.pacer.window)
+        if is_due or not self._is_ordinary:
             return None
-        if not at_once.is_possible(table, config, question.wanted):
+        if not at_once.is_possible(table, question.wanted, config.planned_rounds):
             return None
-        epsilon, seed = self._epsilon(question.round_number), config.seed
         return at_once.decided(
             table,
+            book,
             config,
             question,
-            epsilon=epsilon,
-            quota=self._quota(question, epsilon),
-            pacer_steps=book.pacer_steps,
-            preferred_s=self._fixed_s(book.pacer_steps),
-            level=self._pacer_level(question.opened_for or question.wanted, book.pacer_steps),
-            fold=lambda cap: None if question.draw else book.folded(cap),
-            candidates=self._candidates,
-            keys=(
-                question.key(seed, _EXPLOIT),
-                question.key(seed, _PROPOSE),
-                question.key(seed, _EXPLORE),
+            epsilon=self._epsilon(number),
+            fixed_s=self._fixed_s(book.pacer_steps),
+            pacer_level=self._pacer_level(
+                question.opened_for or question.wanted, book.pacer_steps
             ),
+            candidates=self._candidates,
         )
 
     def _carry_out(self, question: Question, decision: Decision) -> None:
@@ -188,15 +184,18 @@ class GuidedSelector(BookkeepingSelector):
 
     def _pacer_level(self, wanted: int, steps: int) -> float:
         """Which quantile of the explored durations T is, where it is one."""
-        settings = self._config.pacer
-        step = pacer.quantile_step(
-            window=settings.window,
-            wanted=wanted,
-            num_clients=self._table.num_present,
-            smallest=settings.smallest_step,
-            largest=settings.largest_step,
-        )
-        return min(1.0, steps * step)
+        asked = (wanted, steps, self._table.num_present)
+        if self._level[0] != asked:  # the same from round to round, most often
+            settings = self._config.pacer
+            step = pacer.quantile_step(
+                window=settings.window,
+                wanted=wanted,
+                num_clients=self._table.num_present,
+                smallest=settings.smallest_step,
+                largest=settings.largest_step,
+            )
+            self._level = asked, min(1.0, steps * step)
+        return self._level[1]
 
     def _preferred_s(self, wanted: int, steps: int) -> float:
         """T: fixed, so many seconds a step, or a quantile of the explored durations."""
@@ -215,7 +214,7 @@ class GuidedSelector(BookkeepingSelector):
 
     def _quota(self, question: Question, epsilon: float) -> int:
         """How many to explore: no more than there are."""
-        luck = uniform(question.key(self._config.seed, _QUOTA))
+        luck = uniform(question.key(self._config.seed, purposes.QUOTA))
         quota = explore.quota(epsilon, question.wanted, luck)
         return min(quota, self._table.statistics.num_untried)
 
@@ -252,7 +251,7 @@ class GuidedSelector(BookkeepingSelector):
         num_untried = table.statistics.num_untried
         if wanted == 0 or num_untried == 0:
             return _NOBODY
-        keys = (question.key(seed, _PROPOSE), question.key(seed, _EXPLORE))
+        keys = (question.key(seed, purposes.PROPOSE), question.key(seed, purposes.EXPLORE))
         fast = kernels.compiled_for(table.num_rows)
         if fast is None:
             return explore.sample(
@@ -276,6 +275,7 @@ class GuidedSelector(BookkeepingSelector):
             num_untried,
             min(wanted, table.num_rows),
             (np.uint64(keys[0]), np.uint64(keys[1])),
+            0.0,
         )
         return rows
 
@@ -283,14 +283,14 @@ class GuidedSelector(BookkeepingSelector):
         """Places in the pool of those who are drawn from it."""
         if wanted == 0:
             return _NOBODY
-        key = question.key(self._config.seed, _EXPLOIT)
+        key = question.key(self._config.seed, purposes.EXPLOIT)
         return exploit.sample(pool, wanted, key, kernels.compiled_for(self._table.num_rows))
 
     def _fill(self, question: Question, roles: Roles, wanted: int) -> Rows:
         """Pending clients, then removed ones, evenly: only when nobody else is left."""
         if wanted == 0:
             return _NOBODY
-        key, filled = question.key(self._config.seed, _FILL), [_NOBODY]
+        key, filled = question.key(self._config.seed, purposes.FILL), [_NOBODY]
         for rows in (roles.rows_pending(), roles.rows_removed()):
             short = wanted - sum(part.size for part in filled)
             filled.append(rows[draws.race(rows, np.ones(rows.size), short, key)])
