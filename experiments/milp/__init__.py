@@ -88,7 +88,10 @@ def run(options: argparse.Namespace) -> int:
 def _begun(options: argparse.Namespace) -> dict[str, Any]:
     """Results without any answer, or those of a run that was cut off."""
     results: dict[str, Any] = {
-        "command": f"python -m experiments.milp --workers {options.workers}",
+        "command": (
+            f"python -m experiments.milp --workers {options.workers} "
+            f"--paper-limit {options.paper_limit:g} --milp-limit {options.milp_limit:g}"
+        ),
         "queries": options.queries,
         "milp_queries": options.milp_queries,
         "milp_limit_s": options.milp_limit,
@@ -105,13 +108,25 @@ def _begun(options: argparse.Namespace) -> dict[str, Any]:
         results["earlier_environment"] = old["environment"]
         if all(old.get(key) == results[key] for key in ("transfer_mb", "seed")):
             same = {m for m in ("paper", "milp") if old[f"{m}_limit_s"] == results[f"{m}_limit_s"]}
+            kept = (same | {"oort"}) - set(options.again)
+            wanted = {(m, q.samples, q.budget) for m in kept for q in _requests(options)[m]}
             for name in WORKLOADS:
                 results["workloads"][name]["answers"] = [
                     row
                     for row in old["workloads"][name]["answers"]
-                    if row["method"] in (same | {"oort"}) - set(options.again)
+                    if (row["method"], row["samples"], row["budget"]) in wanted
                 ]
     return results
+
+
+def _requests(options: argparse.Namespace) -> dict[str, list[Query]]:
+    """What each method is asked, in the order in which it is."""
+    requests = grid(options.queries)
+    return {
+        "oort": requests,
+        "milp": stratified(requests, options.milp_queries),
+        "paper": sorted(requests, key=lambda query: -query.samples),
+    }
 
 
 def _phases(options: argparse.Namespace, results: dict[str, Any]) -> list[tuple[list[Task], int]]:
@@ -121,23 +136,21 @@ def _phases(options: argparse.Namespace, results: dict[str, Any]) -> list[tuple[
         for name, content in results["workloads"].items()
         for row in content["answers"]
     }
-    requests = grid(options.queries)
-    largest = sorted(requests, key=lambda query: -query.samples)
+    requests = _requests(options)
     limits = {"oort": None, "paper": options.paper_limit, "milp": options.milp_limit}
 
-    def tasks(method: str, queries: list[Query]) -> list[Task]:
+    def tasks(method: str) -> list[Task]:
         limit_s = limits[method]
         most_s = 600.0 if limit_s is None else 1.5 * limit_s + 15.0
         return [
             Task(name, (method, query, limit_s), most_s)
             for name in WORKLOADS
-            for query in queries
+            for query in requests[method]
             if (name, method, query.samples, query.budget) not in known
         ]
 
-    slow = tasks("milp", stratified(requests, options.milp_queries)) + tasks("paper", largest)
     few = max(1, options.workers // 3)
-    return [(tasks("oort", requests), few), (slow, options.workers)]
+    return [(tasks("oort"), few), (tasks("milp") + tasks("paper"), options.workers)]
 
 
 def _write(results: dict[str, Any], folder: Path) -> None:

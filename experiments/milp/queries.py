@@ -11,6 +11,7 @@ from oort.testing import LocalTestingSelector, create_testing_selector
 
 #: MobileNetV2's 3.5 million parameters in 32 bits: what a participant downloads.
 TRANSFER_MB = 14.0
+_GOLDEN = (5**0.5 - 1.0) / 2.0
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,15 @@ def grid(number: int) -> list[Query]:
 
 
 def stratified(queries: list[Query], number: int) -> list[Query]:
-    """As many of them, evenly spread over the grid's order (X first, then B)."""
-    if number <= 0:
-        return []
-    places = np.linspace(0, len(queries) - 1, min(number, len(queries)))
-    return [queries[round(p)] for p in places]
+    """As many of them: the grid's order cut into equal parts, one request of each.
+
+    Where in its part moves on by the golden ratio, so that every size meets small budgets as well
+    as large ones. Evenly spaced places would run down the diagonal of the grid: few samples from
+    few clients, many from many.
+
+    >>> [(q.samples, q.budget) for q in stratified(grid(200), 20)[:4]]
+    [(4000, 368), (4915, 5000), (6038, 879), (7419, 154)]
+    """
+    number = min(number, len(queries))
+    places = [(i + (i + 0.5) * _GOLDEN % 1.0) * len(queries) / number for i in range(number)]
+    return [queries[int(p)] for p in places]

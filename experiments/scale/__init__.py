@@ -93,7 +93,10 @@ def run(options: argparse.Namespace) -> int:
 def _begun(options: argparse.Namespace) -> dict[str, Any]:
     """Results without any answer, or those of a run that was cut off."""
     results: dict[str, Any] = {
-        "command": f"python -m experiments.scale --workers {options.workers}",
+        "command": (
+            f"python -m experiments.scale --workers {options.workers} "
+            f"--paper-limit {options.paper_limit:g} --milp-limit {options.milp_limit:g}"
+        ),
         "seed": options.seed,
         "paper_limit_s": options.paper_limit,
         "milp_limit_s": options.milp_limit,

@@ -15,6 +15,7 @@ from oort.cli import plan_category
 from oort.errors import (
     InvalidArgumentError,
     InvalidClientInfoError,
+    NotEnoughSamplesError,
     OortError,
     UnknownCategoryError,
 )
@@ -91,6 +92,10 @@ def test_other_requests_work_too(
         ("--want cat=5 --balanced", "one of --want, --representative and --balanced; got 2"),
         ("--want cat", "--want must be CATEGORY=N with a whole N; got 'cat'"),
         ("--want cat=-5", "--want must be CATEGORY=N"),
+        (f"--want cat={'9' * 5000}", "--want must be CATEGORY=N"),
+        ("--want cat=5 --budget 0", "^--budget must be a whole number, 1 or more; got 0"),
+        ("--want cat=5 --time-limit 0", "^--time-limit must be a number above 0"),
+        ("--want cat=5 --require a --exclude a", "^--"),
         ("--want cat=5 --out plan.xls", "--out must name a .csv or a .json file"),
     ],
 )
@@ -177,3 +182,17 @@ def test_ids_that_look_like_markup_are_shown_as_they_are(
     said = capsys.readouterr().out
     assert "[/b]" in said
     assert "[red]cat" in said
+
+
+def test_what_is_left_out_is_said_in_words(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "devices.csv").write_text("client,bandwidth_mbps\n0,5\n")
+    with pytest.raises(
+        NotEnoughSamplesError, match=r"40 clients are left out .* no samples_per_s"
+    ):
+        oort_plan("--want cat=5 --exclude 99")
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "oort plan: --exclude 99: no such client"
+    assert said[1].startswith("oort plan: 40 clients are left out because their speed")
+    assert len(said) == 2

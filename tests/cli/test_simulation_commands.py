@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,47 @@ def test_settings_can_be_checked_and_listed(tmp_path: Path) -> None:
     assert "data.alpha" in listed.replace("\n", "")
 
 
+def test_the_settings_of_a_run_can_be_checked(finished: Path) -> None:
+    done = oort_command("simulate", "--resume", finished, "--check")
+    assert done.returncode == 0, done.stderr
+    assert "config.json: fine; 4 runs" in done.stdout.replace("\n", "")
+    done = oort_command("simulate", "--resume", finished, "--into", finished)
+    assert done.returncode == 1
+    assert "--into must be left out with --resume" in done.stderr
+
+
+def test_strategies_and_models_may_lie_where_the_command_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = "from oort.baselines import UniformSelector\n\n\ndef make(seed):\n"
+    (tmp_path / "my_strategy.py").write_text(
+        source + "    return UniformSelector({'seed': seed})\n"
+    )
+    own = '\n[[strategies]]\nkind = "my_strategy:make"\nname = "own"\n'
+    (tmp_path / "small.toml").write_text(CONFIG.replace("count = 12", "count = 2") + own)
+    done = oort_command("simulate", "small.toml")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / "small" / "own-seed1" / "complete").is_file()
+
+
+def test_names_in_brackets_are_shown_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    named = '\n[[strategies]]\nkind = "random"\nname = "[/bold]"\n'
+    path.write_text(CONFIG.replace("count = 12", "count = 2") + named)
+    done = oort_command("simulate", path, "--into", tmp_path / "[red]")
+    assert done.returncode == 0, done.stderr
+    assert "[/bold]" in done.stdout
+    assert str(tmp_path / "[red]") in done.stdout.replace("\n", "")
+
+
+@pytest.mark.parametrize("target", ["7", "nan", "-1"])
+def test_a_target_that_no_accuracy_can_be_is_refused(finished: Path, target: str) -> None:
+    done = oort_command("report", finished, "--target", target)
+    assert done.returncode == 1
+    assert "--target must be a number from 0 to 1" in done.stderr
+
+
 @pytest.mark.slow
 def test_the_demo_trains_and_shows_that_oort_is_sooner(tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="the demo needs the extra 'demo'")
@@ -128,3 +171,21 @@ def test_the_demo_has_the_settings_that_it_describes() -> None:
     config = demo.config()
     assert (config.data.clients, config.rounds.participants) == (14_477, 50)
     assert config.seeds == (1, 2, 3)
+
+
+def test_a_warning_is_a_line_for_people(tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(
+        "seeds = [1]\n[data]\ndataset = 'digits'\nclients = 30\n"
+        "[rounds]\ncount = 40\nparticipants = 10\n"
+        "[[strategies]]\nkind = 'oort'\nsettings = { max_participations = 3 }\n"
+    )
+    main = "import sys; from oort.cli import main; sys.exit(main(sys.argv[1:]))"
+    arguments = ["simulate", str(config), "--into", str(tmp_path / "run")]
+    done = subprocess.run(
+        [sys.executable, "-c", main, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stderr.splitlines() if "cannot last" in line]
+    assert len(said) == 1
+    assert said[0].startswith("oort simulate: max_participations=3 cannot last: 30 clients")

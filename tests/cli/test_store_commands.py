@@ -68,6 +68,24 @@ def test_inspect_finds_damage_and_repairs_it(url: str, capsys: pytest.CaptureFix
     assert main(["inspect", url]) == 0
 
 
+def test_repair_writes_large_numbers_as_the_rest_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/large.db"
+    with oort.open_selector(url, job="kb") as selector:
+        selector.register_clients(range(2_000))
+        selector.update_clients(selector.select_participant(1_300), utility=1.0)
+        selector.update_clients(selector.select_participant(1_300), utility=1.0)
+    database = connect(url)
+    with database.transaction():
+        database.execute("UPDATE oort_journal SET payload = ? WHERE sequence = 3", b"")
+    database.close()
+    assert main(["inspect", url, "--repair"]) == 0
+    shown = capsys.readouterr().out
+    assert "the selection of 1,300 clients in round 2" in shown
+    assert "1,300 reports of round 2" in shown
+
+
 def test_options_of_stores_are_refused_for_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,7 +23,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any
@@ -59,13 +61,34 @@ def main(argv: Sequence[str] | None = None) -> int:
             if name == asked:
                 _command(name).add_arguments(sub)
         options = parser.parse_args(arguments)
-        return int(_command(options.command).run(options))
+        with _warnings_in_words(options.command):
+            return int(_command(options.command).run(options))
     except oort.OortError as error:
+        print(f"oort {asked}: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    except OSError as error:
         print(f"oort {asked}: {error}", file=sys.stderr)  # noqa: T201
         return 1
     except KeyboardInterrupt:
         print(f"oort {asked}: interrupted", file=sys.stderr)  # noqa: T201
         return 130
+
+
+@contextmanager
+def _warnings_in_words(command: str) -> Iterator[None]:
+    """Show our own warnings as a line for people, without the place in the code."""
+    before = warnings.formatwarning
+
+    def shown(message: Any, category: type[Warning], *place: Any, **rest: Any) -> str:
+        if issubclass(category, oort.errors.OortWarning):
+            return f"oort {command}: {message}\n"
+        return before(message, category, *place, **rest)
+
+    warnings.formatwarning = shown
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def _command(name: str) -> Any:

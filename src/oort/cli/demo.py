@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from oort.cli.watching import Bars, stopping_at_a_round, table, target_of
 from oort.plots.histories import PANELS, save
@@ -48,6 +49,6 @@ def run(options: argparse.Namespace) -> int:
         title = "Oort beside random selection"
         about.write_text(page(curves, target, title=title, settings=settings), encoding="utf-8")
     console.print(table(curves, target))
-    console.print(f"picture: {picture}\npage with {len(PANELS)} pictures: {about}")
+    console.print(escape(f"picture: {picture}\npage with {len(PANELS)} pictures: {about}"))
     console.print(f"{time.perf_counter() - began:.0f} s of real time")
     return 0 if all(curve.complete for curve in curves) else 130

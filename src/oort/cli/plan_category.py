@@ -6,7 +6,9 @@ import argparse
 import csv
 import math
 import os
+import re
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from oort.config import TestingConfig
-from oort.errors import InvalidArgumentError, MissingExtraError
+from oort.errors import ConfigError, InvalidArgumentError, MissingExtraError, OortWarning
 from oort.testing.category.information import Category, ClientInformation
 from oort.testing.category.plan import COLUMNS, TestPlan
 from oort.testing.category.request import Balanced, Representative, Request
@@ -95,21 +97,41 @@ def run(options: argparse.Namespace) -> int:
         message = f"--counts and --devices must be files that can be read; got {error}"
         raise InvalidArgumentError(message) from None
     request = _request(options, tester.information)
-    config = TestingConfig(
-        budget=options.budget,
-        transfer_mb=options.transfer_mb,
-        max_samples_per_client=options.max_samples_per_client,
-        required=_ids(options.require, tester.information),
-        excluded=_ids(options.exclude, tester.information),
-        tolerance=options.tolerance,
-        time_limit_s=options.time_limit,
-        method=options.method,
-        solver=options.solver,
-    )
-    with _bar() as progress, _solvers_silent():
+    config = _config(options, tester.information)
+    _note_strangers(options.exclude, config.excluded, tester.information)
+    with _notes(), _bar() as progress, _solvers_silent():
         plan = tester.select_by_category(request, config, progress=progress)
     _show(plan, options)
     return 0
+
+
+def _config(options: argparse.Namespace, known: ClientInformation) -> TestingConfig:
+    """The settings; what is wrong with one is said of the option that was typed."""
+    try:
+        return TestingConfig(
+            budget=options.budget,
+            transfer_mb=options.transfer_mb,
+            max_samples_per_client=options.max_samples_per_client,
+            required=_ids(options.require, known),
+            excluded=_ids(options.exclude, known),
+            tolerance=options.tolerance,
+            time_limit_s=options.time_limit,
+            method=options.method,
+            solver=options.solver,
+        )
+    except ConfigError as error:
+        in_flags = re.sub(r"TestingConfig\.(\w+)", lambda found: _flag(found[1]), str(error))
+        raise InvalidArgumentError(in_flags) from None
+
+
+def _flag(setting: str) -> str:
+    """The option of a setting.
+
+    >>> _flag("transfer_mb"), _flag("time_limit_s")
+    ('--transfer-mb', '--time-limit')
+    """
+    others = {"time_limit_s": "time-limit", "required": "require", "excluded": "exclude"}
+    return f"--{others.get(setting, setting.replace('_', '-'))}"
 
 
 def _show(plan: TestPlan, options: argparse.Namespace) -> None:
@@ -164,7 +186,7 @@ def _request(options: argparse.Namespace, known: ClientInformation) -> Request:
     given = [bool(options.want), options.representative is not None, options.balanced is not None]
     if sum(given) != 1:
         options_ = "one of --want, --representative and --balanced"
-        message = f"oort plan --counts must be given {options_}; got {sum(given)}"
+        message = f"--counts must come with {options_}; got {sum(given)}"
         raise InvalidArgumentError(message)
     if options.representative is not None:
         return Representative(options.representative)
@@ -173,8 +195,8 @@ def _request(options: argparse.Namespace, known: ClientInformation) -> Request:
     request: dict[Category, int] = {}
     for want in options.want:
         name, _, number = want.rpartition("=")
-        if not name or not number.isascii() or not number.isdigit():
-            message = f"--want must be CATEGORY=N with a whole N; got {want!r}"
+        if not name or not re.fullmatch("[0-9]{1,99}", number):
+            message = f"--want must be CATEGORY=N with a whole N; got {want!r:.80}"
             raise InvalidArgumentError(message)
         category = _category(name, known)
         request[category] = request.get(category, 0) + int(number)
@@ -200,6 +222,27 @@ def _ids(typed: list[str], known: ClientInformation) -> tuple[str | int, ...]:
                 continue
         ids.append(text)
     return tuple(ids)
+
+
+def _note_strangers(
+    typed: list[str], ids: tuple[str | int, ...], known: ClientInformation
+) -> None:
+    """Say which --exclude excludes nobody: a slip of the pen would let a client take part."""
+    for text, client in zip(typed, ids, strict=True):
+        if not known.knows(client):
+            print(f"oort plan: --exclude {text}: no such client", file=sys.stderr)  # noqa: T201
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Warnings as plain sentences on standard error, where Python would show lines of code."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", OortWarning)
+        try:
+            yield
+        finally:
+            for warning in caught:
+                print(f"oort plan: {warning.message}", file=sys.stderr)  # noqa: T201
 
 
 @contextmanager

@@ -6,8 +6,10 @@ import argparse
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from oort.cli.watching import table, target_of
+from oort.errors import require
 from oort.plots.histories import PANELS, save
 from oort.plots.page import page
 from oort.simulation import read_runs
@@ -26,16 +28,17 @@ def run(options: argparse.Namespace) -> int:
     curves = read_runs(options.runs)
     config = RunFolder.config_of(options.runs[0])
     target = target_of(config, curves) if options.target is None else options.target
+    require(0.0 <= target <= 1.0, "--target", "a number from 0 to 1", target)
     out = options.out or options.runs[0] / "report"
     out.mkdir(parents=True, exist_ok=True)
     console = Console()
     with console.status("drawing ..."):
         for name in PANELS:
             save(curves, target, out / f"{name}.png", name)
-        settings = [(p.name, (p / CONFIG).read_text(encoding="utf-8")) for p in options.runs]
-        title = " and ".join(p.name for p in options.runs)
+        settings = [(str(p), (p / CONFIG).read_text(encoding="utf-8")) for p in options.runs]
+        title = " and ".join(dict.fromkeys(curve.run for curve in curves))
         text = page(curves, target, title=f"Simulation: {title}", settings=settings)
         (out / "index.html").write_text(text, encoding="utf-8")
     console.print(table(curves, target))
-    console.print(f"page: {out / 'index.html'}")
+    console.print(f"page: {escape(str(out / 'index.html'))}")
     return 0

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -90,7 +91,10 @@ class Bars:
             self._preparing = None
         if cell.label not in self._tasks:
             self._tasks[cell.label] = self._progress.add_task(
-                cell.label, total=self._config.rounds.count, accuracy=""
+                escape(cell.label),
+                total=self._config.rounds.count,
+                completed=record.round - 1,  # rounds of an earlier process say nothing of speed
+                accuracy="",
             )
         done = float(record.round)
         limit_s = self._config.rounds.max_clock_s
@@ -115,7 +119,7 @@ def table(curves: Sequence[Curve], target: float) -> Table:
     for heading in (*HEADINGS, MORE_HEADINGS[0]):
         shown.add_column(heading, justify="left" if heading == "strategy" else "right")
     for line in compare(curves, target):
-        shown.add_row(*row(line)[: len(HEADINGS) + 1])
+        shown.add_row(*map(escape, row(line)[: len(HEADINGS) + 1]))
     return shown
 
 
@@ -125,9 +129,9 @@ def warn_of_divergence(curves: Sequence[Curve], console: Console) -> None:
         lost, used = curve.column("diverged").sum(), curve.column("completed").sum()
         if lost > 0.05 * (lost + used):
             console.print(
-                f"{curve.strategy}, seed {curve.seed}: {lost / (lost + used):.0%} of the updates "
-                "were not finite and were turned down; a smaller learner.learning_rate may help, "
-                "or look for values in the data that are not numbers"
+                f"{escape(curve.strategy)}, seed {curve.seed}: {lost / (lost + used):.0%} of the "
+                "updates were not finite and were turned down; a smaller learner.learning_rate "
+                "may help, or look for values in the data that are not numbers"
             )
 
 

@@ -84,7 +84,7 @@ def draw_comparison(
         path: Where the picture goes.
         title: What the queries were.
     """
-    figure = _figure(9, 3.6)
+    figure = _figure(9, 3.8)
     panels = figure.subplots(1, 2, sharey=True)
     for axes, key, label in (
         (panels[0], "end_to_end_s", "solver + test, seconds"),
@@ -101,7 +101,8 @@ def draw_comparison(
         axes.set_xlabel(label)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("share of answered queries")
-    panels[0].legend(frameon=False, fontsize=8)
+    lines = panels[0].get_legend_handles_labels()
+    figure.legend(*lines, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     figure.suptitle(title)
     figure.savefig(path, dpi=150)
 

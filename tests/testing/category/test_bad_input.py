@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
+from scipy.sparse import coo_matrix, csr_matrix
 
 from oort.config import TestingConfig
-from oort.errors import ConfigError, InvalidArgumentError, InvalidClientInfoError, OortError
+from oort.errors import (
+    ConfigError,
+    InvalidArgumentError,
+    InvalidClientIdError,
+    InvalidClientInfoError,
+    OortError,
+)
 from oort.testing import LocalTestingSelector, create_testing_selector
 from oort.testing.category import Balanced, Representative
 from oort.types import ClientInfo
@@ -49,6 +55,12 @@ def load(**columns: Any) -> Call:
     return lambda tester: tester.load_client_info(columns)
 
 
+def coo(counts: list[int]) -> Any:
+    """Several counts for one place."""
+    places = np.zeros(len(counts), np.int64)
+    return coo_matrix((np.array(counts), (places, places)), shape=(2, 2))
+
+
 GOOD = [[1, 2], [3, 4]]
 
 
@@ -60,6 +72,7 @@ GOOD = [[1, 2], [3, 4]]
         (update(samples={"cat": True}), "client 'z': samples\\['cat'\\]"),
         (update(samples={"cow": 3, "cat": 1.5}), "client 'z': samples\\['cat'\\]"),
         (update(samples={"cow": 3, "cat": 2**60}), "client 'z': samples\\['cat'\\]"),
+        (update(samples={"cat": 10**5000}), "client 'z': samples\\['cat'\\] .* too long to show"),
         (update(samples={None: 3}), "client 'z': samples must name categories"),
         (update(samples=[1, 2]), "client 'z': samples must be a mapping"),
         (update(samples={"cow": 3}, samples_per_s=0), "client 'z': samples_per_s"),
@@ -71,7 +84,10 @@ GOOD = [[1, 2], [3, 4]]
         (bulk([[1, 2], [3, np.nan]]), "client 'y': samples\\['dog'\\]"),
         (bulk(csr_matrix(np.array([[0, 2], [-3, 0]]))), "client 'y': samples\\['cat'\\]"),
         (bulk(csr_matrix(np.array([[0, 2j], [3, 0]]))), "counts must be a table of numbers"),
+        (bulk(coo([-3, 5])), "client 'x': samples\\['cat'\\] must be .*; got -3"),
+        (bulk(coo([2**53, 2**53])), "client 'x': samples\\['cat'\\] must be .*; got 18014398"),
         (bulk([[1], [2, 3]]), "rows of several lengths"),
+        (bulk(GOOD, samples_per_s=[[1], [2, 3]]), "samples_per_s must be .*of several lengths"),
         (bulk([[1, 2]]), "one row per client"),
         (bulk(GOOD, samples_per_s=[1, 0]), "client 'y': samples_per_s"),
         (bulk(GOOD, samples_per_s=[1, np.nan]), "client 'y': samples_per_s"),
@@ -82,6 +98,14 @@ GOOD = [[1, 2], [3, 4]]
         (load(client=np.arange(2), cat=np.array([-3, 4])), "client 0: samples\\['cat'\\]"),
         (load(client=[1], category=["cat"], samples=[True]), "client 1: samples\\['cat'\\]"),
         (load(client=[1, 1], cat=[3, 4]), "client 1: id must be in one line"),
+        (load(client=[1], cat=3), "a list of values in each column; got 3 in 'cat'"),
+        (load(client=[1], category=[[2]], samples=[3]), "client 1: category must be a string"),
+        (load(client=[1], category=[2.5], samples=[3]), "client 1: category must be .*; got 2.5"),
+        (
+            load(client=[1, 1], category=[2, 3], samples=[4, 5], samples_per_s=[6, 7]),
+            "client 1: samples_per_s must be the same in all lines of the client; got 6 and 7",
+        ),
+        (load(client=[1], cat=[2], samples_per_s=[np.nan]), "client 1: samples_per_s .* got nan"),
     ],
 )
 def test_bad_information_names_client_and_field_and_changes_nothing(
@@ -93,6 +117,26 @@ def test_bad_information_names_client_and_field_and_changes_nothing(
     assert everything(tester) == before
 
 
+@pytest.mark.parametrize("client", [None, 1.5, [1], True])
+def test_a_table_without_a_usable_id_is_told_by_its_row(
+    tester: LocalTestingSelector, client: Any
+) -> None:
+    before = everything(tester)
+    with pytest.raises(InvalidClientIdError, match=r"column 'client', row 2 of the table"):
+        tester.load_client_info({"client": ["x", client], "cat": [3, 4]})
+    assert everything(tester) == before
+
+
+def test_a_column_that_stands_twice_is_refused(tester: LocalTestingSelector) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="Arrow needs pyarrow")
+    pandas = pytest.importorskip("pandas", reason="DataFrames need pandas")
+    names, values = ["client", "cat", "cat"], ["x", 1, 2]
+    twice = arrow.Table.from_arrays([arrow.array([v]) for v in values], names=names)
+    for table in (twice, pandas.DataFrame([values], columns=names)):
+        with pytest.raises(InvalidClientInfoError, match="each column once; got 'cat' twice"):
+            tester.load_client_info(table)
+
+
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
@@ -100,6 +144,7 @@ def test_bad_information_names_client_and_field_and_changes_nothing(
         ({"cat": 0}, "must ask for at least one sample"),
         ({"cat": -1}, "request\\['cat'\\] must be a whole number"),
         ({"cat": float("nan")}, "request\\['cat'\\] must be a whole number"),
+        ({"cat": 10**5000}, "request\\['cat'\\] must be .* too long to show"),
         ({"cow": 1}, "known categories \\('cat', 'dog'\\); got 'cow'"),
         ({True: 1}, "known categories"),
         ({1, 2}, "must be a mapping, a list, Representative or Balanced"),

@@ -7,6 +7,7 @@ import pytest
 
 from oort.config import TestingConfig
 from oort.errors import BudgetTooSmallError
+from oort.testing.category import milp
 from tests.testing.category.checker import check_certificate, check_plan
 from tests.testing.category.instances import milp_optimum, random_instance, selector_for
 
@@ -92,18 +93,41 @@ def test_the_straw_man_keeps_to_the_budget_and_is_never_faster_than_our_bound(se
     budget = max(2, len(clients) // 2)
     config = {"transfer_mb": TRANSFER_MB, "budget": budget}
     try:
-        milp = tester.select_by_category(request, {**config, "method": "milp"})
+        straw = tester.select_by_category(request, {**config, "method": "milp"})
     except BudgetTooSmallError as error:
         refused = error
         assert refused.proven_minimum > budget
         with pytest.raises(BudgetTooSmallError):
             tester.select_by_category(request, config)
         return
-    check_plan(milp, clients, request, budget=budget, transfer_mb=TRANSFER_MB)
+    check_plan(straw, clients, request, budget=budget, transfer_mb=TRANSFER_MB)
     ours = tester.select_by_category(request, {**config, "tolerance": 0})
-    assert ours.duration_s <= milp.duration_s
-    assert ours.lower_bound_s <= milp.duration_s
-    assert milp.lower_bound_s <= ours.duration_s
+    assert ours.duration_s <= straw.duration_s
+    assert ours.lower_bound_s <= straw.duration_s
+    assert straw.lower_bound_s <= ours.duration_s
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("budgeted", [True, False])
+def test_the_straw_man_finds_the_same_optimum_with_few_rows_as_with_many(
+    seed: int, budgeted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients, request = random_instance(seed, most_clients=10, most_categories=3)
+    tester = selector_for(clients)
+    config = {"transfer_mb": TRANSFER_MB, "method": "milp"}
+    if budgeted:
+        config |= {"budget": max(3, len(clients) // 2)}
+    durations = []
+    for most in (20_000, 0):
+        monkeypatch.setattr(milp, "_TIGHT", most)
+        try:
+            plan = tester.select_by_category(request, config)
+        except BudgetTooSmallError:
+            durations.append(np.inf)
+            continue
+        check_plan(plan, clients, request, budget=plan.budget, transfer_mb=TRANSFER_MB)
+        durations.append(plan.duration_s)
+    assert durations[0] == pytest.approx(durations[1], rel=CLOSE)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -66,6 +66,46 @@ def test_bulk_updates_take_sparse_and_dense_tables(kind: Any) -> None:
     assert dense(known) == [[3, 0, 2], [0, 0, 1]]
 
 
+@pytest.mark.parametrize("form", ["csr", "coo"])
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.float32])
+def test_counts_said_in_several_parts_are_added_up(form: str, kind: Any) -> None:
+    most = 2**31 - 1 if kind is np.int32 else 100
+    parts = np.full(2, most, kind)
+    table: Any = (
+        csr_matrix((parts, np.zeros(2, np.int64), np.array([0, 2])), shape=(1, 1))
+        if form == "csr"
+        else coo_matrix((parts, (np.zeros(2, np.int64), np.zeros(2, np.int64))), shape=(1, 1))
+    )
+    known = ClientInformation(["cat"])
+    known.update_many(["a"], table)
+    assert known.samples_of("a") == {"cat": 2 * most}
+
+
+def test_a_table_with_named_columns_is_read_by_their_names() -> None:
+    arrow = pytest.importorskip("pyarrow", reason="Arrow needs pyarrow")
+    pandas = pytest.importorskip("pandas", reason="DataFrames need pandas")
+    columns = {"dog": [3], "cat": [4]}
+    for table in (pandas.DataFrame(columns), arrow.table(columns)):
+        known = ClientInformation(["cat", "dog"])
+        known.update_many(["a"], table)
+        assert known.samples_of("a") == {"cat": 4, "dog": 3}
+
+
+def test_bulk_numbers_may_be_masked_and_counts_of_any_kind() -> None:
+    known = ClientInformation(["cat"])
+    counts = np.array([[3], [4]], np.float16)
+    speeds = np.ma.array([5.0, 6.0], mask=[False, True])
+    known.update_many(["a", "b"], counts, samples_per_s=speeds)
+    assert known.samples_of("b") == {"cat": 4}
+    np.testing.assert_equal(known.numbers("samples_per_s"), [5.0, np.nan])
+
+
+def test_tables_may_hold_numpy_numbers_in_lists() -> None:
+    tester = create_testing_selector()
+    tester.load_client_info({"client": ["a"], "cat": [np.int64(3)]})
+    assert tester.information.samples_of("a") == {"cat": 3}
+
+
 def test_large_counts_are_kept_exactly() -> None:
     known = ClientInformation()
     known.update("a", ClientInfo(samples={"cat": 5}))
@@ -235,6 +275,8 @@ BAD_FILES = [
     ("name,cat\na,1\n", "must have a column 'client'"),
     ("client,category\na,cat\n", "must have one named 'samples'"),
     ("client,cat\na,1,2\n", "fields in each line"),
+    ("client,cat\n\na,1\n\nb,1,2\n", "fields in each line; got another number in line 5"),
+    (",client,cat\n0,a,1\n", "must name each column; got none for column 1"),
     ("client,cat,samples_per_s\na,1,nan\n", "client 'a': samples_per_s must be .*; got nan"),
 ]
 
@@ -246,3 +288,18 @@ def test_bad_files_are_refused_as_a_whole(text: str, message: str, tmp_path: Pat
     with pytest.raises(InvalidClientInfoError, match=message):
         tester.load_client_info(tmp_path / "counts.csv")
     assert tester.information.num_clients == 0
+
+
+def test_lines_of_a_file_that_are_empty_say_nothing(tmp_path: Path) -> None:
+    (tmp_path / "counts.csv").write_text("client,cat\n\na,1\n   \nb,2\n\n")
+    tester = create_testing_selector()
+    tester.load_client_info(tmp_path / "counts.csv")
+    assert tester.information.samples_of("a") == {"cat": 1}
+    assert tester.information.samples_of("b") == {"cat": 2}
+
+
+def test_numbers_too_long_for_integer_ids_are_text(tmp_path: Path) -> None:
+    (tmp_path / "counts.csv").write_text("client,cat\n340282366920938463463374607431768211456,1\n")
+    tester = create_testing_selector()
+    tester.load_client_info(tmp_path / "counts.csv")
+    assert tester.information.samples_of("340282366920938463463374607431768211456") == {"cat": 1}

@@ -6,9 +6,9 @@ import json
 import os
 import sys
 import threading
-import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -207,6 +207,17 @@ def test_a_budget_that_is_too_small_comes_with_one_that_works(
     assert len(tester.select_by_category({"cat": 60, "emu": 1}, {"budget": 3})) == 3
 
 
+def test_a_budget_below_the_required_clients_comes_with_one_that_works(
+    tester: LocalTestingSelector,
+) -> None:
+    config: dict[str, Any] = {"budget": 1, "required": ["cam-1", "cam-2"]}
+    with pytest.raises(BudgetTooSmallError, match="not cover the 2 required clients") as caught:
+        tester.select_by_category({"cat": 60, "emu": 1}, config)
+    least = caught.value.least_found
+    assert (caught.value.proven_minimum, least) == (3, 3)
+    assert len(tester.select_by_category({"cat": 60, "emu": 1}, config | {"budget": least})) == 3
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_the_budgets_named_in_the_error_hold(seed: int) -> None:
     clients, request = random_instance(seed)
@@ -229,9 +240,10 @@ def test_clients_without_a_known_speed_are_left_out_with_a_warning(
 ) -> None:
     tester.update_client_info("cam-5", ClientInfo(samples={"cat": 1000}))
     with pytest.warns(
-        IncompleteClientWarning, match="1 clients are left out .*'cam-5'.*samples_per_s"
-    ):
+        IncompleteClientWarning, match="1 client is left out .*'cam-5'.*samples_per_s"
+    ) as caught:
         plan = tester.select_by_category({"cat": 60})
+    assert caught[0].filename == __file__
     assert "cam-5" not in list(plan)
 
 
@@ -242,9 +254,7 @@ def test_a_time_limit_gives_the_best_plan_so_far_with_its_gap() -> None:
     speed, mbps = g.uniform(1, 50, 3_000), g.uniform(1, 50, 3_000)
     tester.update_clients_info(np.arange(3_000), counts, samples_per_s=speed, bandwidth_mbps=mbps)
     config = TestingConfig(budget=150, transfer_mb=10, tolerance=0, time_limit_s=0.01)
-    started = time.monotonic()
     plan = tester.select_by_category(Representative(20_000), config)
-    assert time.monotonic() - started < 30
     assert len(plan) <= 150
     assert plan.lower_bound_s <= plan.duration_s
     moves: list[tuple[float, float]] = []
@@ -267,6 +277,21 @@ def test_the_straw_man_says_when_it_found_nothing_in_time() -> None:
         tester.select_by_category(Representative(10_000), config)
 
 
+@pytest.mark.parametrize("method", ["milp", "paper"])
+@pytest.mark.parametrize("budget", [None, 4])
+def test_a_plan_that_a_solver_does_not_see_is_not_called_impossible(
+    method: str, budget: int | None
+) -> None:
+    tester = create_testing_selector()
+    for n in range(6):
+        tester.update_client_info(
+            n, {"samples": {"cat": 9}, "samples_per_s": 1, "bandwidth_mbps": 10.0 ** (n - 3)}
+        )
+    config = TestingConfig(budget=budget, transfer_mb=1e12, method=method, solver="highs")
+    with pytest.raises(OutOfTimeError, match="too far apart for its tolerances"):
+        tester.select_by_category({"cat": 20}, config)
+
+
 def test_gurobi_is_never_required(
     tester: LocalTestingSelector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +299,24 @@ def test_gurobi_is_never_required(
     config = TestingConfig(method="milp", solver="auto")
     assert tester.select_by_category({"cat": 20}, config).request == {"cat": 20}
     with pytest.raises(MissingExtraError, match="pip install gurobipy"):
+        tester.select_by_category({"cat": 20}, TestingConfig(method="milp", solver="gurobi"))
+
+
+def test_a_gurobi_without_a_licence_is_done_without_unless_it_is_insisted_on(
+    tester: LocalTestingSelector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class UnlicensedError(Exception):
+        def __str__(self) -> str:
+            return "no licence was found"
+
+    def no_licence(**_: object) -> None:
+        raise UnlicensedError
+
+    unlicensed = SimpleNamespace(GurobiError=UnlicensedError, Env=no_licence)
+    monkeypatch.setitem(sys.modules, "gurobipy", cast(Any, unlicensed))
+    config = TestingConfig(method="milp", solver="auto")
+    assert tester.select_by_category({"cat": 20}, config).request == {"cat": 20}
+    with pytest.raises(ConfigError, match=r"licensed .* no licence was found"):
         tester.select_by_category({"cat": 20}, TestingConfig(method="milp", solver="gurobi"))
 
 

@@ -4,8 +4,9 @@ Without a binding budget the optimum over all clients is the answer, moved onto 
 can do it. With one, the problem is NP-hard, and two bounds close in on the optimum: from above
 sets of clients that are found, each with its own exact optimum, and from below prices that prove a
 deadline impossible. ``relax`` says at a deadline which clients to take and which prices to ask;
-``cover`` gives the first sets and serves where a linear programme would be too large; the paper's
-own grouping is always among the sets, so that no plan is slower than the paper's.
+``cover`` gives the first sets and serves where a linear programme would be too large, ``exchange``
+makes sets better of which the programme knows little; the paper's own grouping is always among the
+sets, so that no plan is slower than the paper's.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ import numpy as np
 from oort.testing.category.assign import Assignment, assign, saturate
 from oort.testing.category.certify import Certificate, last_finish, latest_impossible, next_finish
 from oort.testing.category.cover import greedy_cover, most_samples_first
+from oort.testing.category.exchange import Exchange
 from oort.testing.category.prices import Priced, whole_prices
 from oort.testing.category.problem import Int64s, Problem
-from oort.testing.category.relax import Relaxed, relaxed_cover, whole_cover
+from oort.testing.category.relax import Relaxed, relaxed_cover, whole_cover, whole_flow
 from oort.types import Floats, Integers, Mask, Rows
 
 _LOG = logging.getLogger(__name__)
@@ -60,6 +62,14 @@ _WIDE = 0.05  # a gap worth a MILP without being asked for it
 _SMALL = 3_000  # clients left to decide up to which it is tried then
 _NEARLY = 1.0 + 2e-6  # MILP solvers stop as near to the optimum as that
 _MILP_S = 5.0  # how long it may take then
+_KERNEL = 300  # clients, or twice the budget, among whom the MILP looks first
+_FAR = 0.1  # a gap worth exchanging clients
+_EXCHANGE_S = (1.0, 4.0)  # spent on that, seconds by its judgement: worth beginning, and at most
+_FEWER_S = 2.0  # spent on finding out how few can do it
+_MOVES = 5_000  # exchanges at one deadline
+_SOONER = (0.03, 0.003)  # how much sooner a set should be done, at first and at least
+_FLOWS = 3_000  # entries up to which that is a matter of seconds
+_MANY_FLOWS = 20_000  # and where there is a time limit to be spent
 
 Progress = Callable[[float, float], None]
 
@@ -227,6 +237,7 @@ def solve(
             return least
         search, origin = without_the_slow(search)
         close_in(search)
+        exchange_clients(search)
         polish(search)
     assert search.certificate is not None
     return Solution(
@@ -408,15 +419,15 @@ def at_deadline(search: Search, deadline_s: float, programmes: int = _CUTS + _RO
     return False
 
 
-def _columns(search: Search, room: Int64s) -> tuple[Rows, bool]:
+def _columns(search: Search, room: Int64s, entries: int = _COLUMNS) -> tuple[Rows, bool]:
     """The clients that the linear programme sees, and whether these are all that have room."""
     problem = search.problem
     active = np.union1d(np.flatnonzero(room), search.required)
     lengths = np.diff(problem.indptr)[active]
-    if int(lengths.sum()) <= _COLUMNS:
+    if int(lengths.sum()) <= entries:
         return active, True
     values = Priced(problem, search.prices).values(room)[active]
-    number = max(3 * search.budget, int(_COLUMNS / lengths.mean()))
+    number = max(3 * search.budget, int(entries / lengths.mean()))
     dearest = active[np.argsort(-values, kind="stable")[:number]]
     return np.unique(np.concatenate([dearest, search.required, search.best])), False
 
@@ -537,10 +548,14 @@ def fewest(search: Search) -> TooFew | None:
         return None
     wide = replace(search, budget=search.problem.num_clients)
     found = search.suffice
-    for look in (greedy_at, at_deadline):
-        wide.best_s = math.inf
-        if look(wide, latest_s):
-            found = min(found, len(wide.best))
+    if greedy_at(wide, latest_s):
+        fewer = _fewer(search, wide.best, latest_s)
+        if len(fewer) <= search.budget and search.offer(fewer):
+            return None
+        found = min(found, len(fewer))
+    wide.best_s = math.inf
+    if at_deadline(wide, latest_s):
+        found = min(found, len(wide.best))
     proven = max(
         Priced(search.problem, prices).fewest(search.required)
         for prices in (wide.prices, search.prices)
@@ -553,28 +568,100 @@ def fewest(search: Search) -> TooFew | None:
     return TooFew(proven=proven, found=found)
 
 
+def _fewer(search: Search, rows: Rows, deadline_s: float) -> Rows:
+    """A set that can do the same with fewer clients, as few as the budget allows at best.
+
+    What it comes to does not depend on the budget before that is reached: whoever is told that so
+    many suffice may ask for as many.
+    """
+    seconds = min(_FEWER_S, search.time_left_s() / 2.0)
+    if seconds <= 0.0 or len(search.problem.category) <= _FLOWS:
+        return rows  # small problems are for a MILP to decide
+    ones = np.ones_like(search.prices)
+    apart = replace(search, budget=len(rows), best=rows, prices=ones)
+    columns, exchange = _exchange(apart, deadline_s)
+    exchange.begin(np.searchsorted(columns, rows), search.problem.room(deadline_s)[columns])
+    while len(rows) > search.budget and exchange.spent_s < seconds:
+        left_s = seconds - exchange.spent_s
+        found = exchange.improved(budget=len(rows) - 1, steps=_MOVES, seconds=left_s)
+        if found is None:
+            break
+        rows = columns[found]
+    return rows
+
+
+def exchange_clients(search: Search) -> None:
+    """Exchange clients of the best set while that makes it faster, where the gap is wide.
+
+    Unless there is a time limit to be spent, no longer than what it could save at best.
+    """
+    (worth_it_s, most_s), half_s = _EXCHANGE_S, search.time_left_s() / 2.0
+    seconds = min(most_s if search.patient else search.best_s - search.lower_s, most_s)
+    if search.patient and half_s < math.inf:
+        seconds = half_s
+    if search.done() or search.gap <= _FAR or seconds < worth_it_s:
+        return
+    columns, exchange = _exchange(search, search.best_s)
+    part, (sooner, least) = search.problem.take(columns), _SOONER
+    moves = max(_MOVES, int(seconds / exchange.step_s(search.budget)) // 10)
+    while exchange.spent_s < seconds and sooner > least and not search.done():
+        wanted_s = max(search.lower_s, search.best_s * (1.0 - sooner))
+        exchange.begin(np.searchsorted(columns, search.best), part.room(wanted_s))
+        left_s = seconds - exchange.spent_s
+        found = exchange.improved(budget=search.budget, steps=moves, seconds=left_s)
+        if found is not None and search.offer(columns[found], before_s=search.best_s):
+            sooner *= 1.5
+        else:
+            sooner /= 2.0
+
+
+def _exchange(search: Search, deadline_s: float) -> tuple[Rows, Exchange]:
+    """Clients among whom to exchange, and the means to do so."""
+    columns, _ = _columns(search, search.problem.room(deadline_s), _LARGE)
+    columns = np.union1d(columns, search.best)
+    required = np.searchsorted(columns, search.required)
+    return columns, Exchange(search.problem.take(columns), required)
+
+
 def polish(search: Search) -> None:
     """Close the rest of the gap with small MILPs.
 
-    Deadlines are bisected over the moments at which a plan could end.
+    Deadlines are bisected over the moments at which a plan could end. Where the answer at one of
+    them stays open, later ones are tried, with half of the time that is left for each; what is
+    left in the end goes to the middle again.
 
     Unless there is a time limit to be spent, no longer than what they could save at best.
     """
     ends = time.monotonic() + min(_MILP_S, search.best_s - search.lower_s)
+    unknown_s, share = search.lower_s, 0.5
     while not search.done() and (search.patient or time.monotonic() < ends):
-        middle_s = search.lower_s + (search.best_s - search.lower_s) / 2.0
-        deadline_s = last_finish(middle_s, search.problem)
-        if deadline_s < search.lower_s:
-            deadline_s = last_finish(float(np.nextafter(search.best_s, 0.0)), search.problem)
+        if search.best_s <= unknown_s:
+            unknown_s = search.lower_s
+        deadline_s = _next_to_try(search, unknown_s)
         if deadline_s < search.lower_s:
             search.prove(search.best_s, "search", search.prices)
             return
-        limit_s = search.time_left_s() if search.patient else ends - time.monotonic()
-        outcome = _whole(search, deadline_s, limit_s)
+        left_s = search.time_left_s() if search.patient else ends - time.monotonic()
+        outcome = _whole(search, deadline_s, share * left_s)
         if outcome == "impossible":
             search.prove(next_finish(deadline_s, search.problem), "search", search.prices)
         elif outcome == "unknown":
-            return
+            if share == 1.0 or not (search.patient or search.gap > _WIDE):
+                return
+            open_s = search.best_s - deadline_s
+            higher = (
+                deadline_s > unknown_s and open_s > max(search.tolerance, 0.01) * search.best_s
+            )
+            unknown_s, share = (deadline_s, 0.5) if higher else (search.lower_s, 1.0)
+
+
+def _next_to_try(search: Search, unknown_s: float) -> float:
+    """The moment in the middle between what is open and the best, or the last before the best."""
+    low_s = max(search.lower_s, unknown_s)
+    deadline_s = last_finish(low_s + (search.best_s - low_s) / 2.0, search.problem)
+    if deadline_s < low_s or (deadline_s == low_s and low_s > search.lower_s):
+        deadline_s = last_finish(float(np.nextafter(search.best_s, 0.0)), search.problem)
+    return deadline_s
 
 
 def _whole(search: Search, deadline_s: float, time_limit_s: float) -> str:
@@ -590,22 +677,51 @@ def _whole(search: Search, deadline_s: float, time_limit_s: float) -> str:
     possible = _possible(search, relaxed, room)
     if possible is None:
         return "impossible"
-    columns = possible
-    if not search.patient and len(columns) > (_SMALL if search.gap > _WIDE else _TINY):
+    ends = time.monotonic() + time_limit_s
+    first = columns[relaxed.shares > 1e-9]
+    if search.gap > _WIDE and _whole_in_kernel(search, possible, first, room, ends):
+        return "found"
+    if not search.patient and len(possible) > (_SMALL if search.gap > _WIDE else _TINY):
         return "unknown"
-    return _whole_among(search, columns, room, time.monotonic() + time_limit_s)
+    return _whole_among(search, possible, room, ends)
+
+
+def _whole_in_kernel(
+    search: Search, possible: Rows, first: Rows, room: Int64s, ends: float
+) -> bool:
+    """Look for a set among a few clients, some first and others by what they earn, with a MILP.
+
+    It decides on samples too, so that it needs no cuts.
+    """
+    values = Priced(search.problem, search.prices).values(room)[possible]
+    values[np.isin(possible, first)] = 2**62
+    values[np.isin(possible, search.required)] = 2**62 + 1
+    number = max(_KERNEL, 2 * search.budget)
+    columns = np.sort(possible[np.argsort(-values, kind="stable")[:number]])
+    part, left_s = search.problem.take(columns), ends - time.monotonic()
+    if len(part.category) > (_MANY_FLOWS if search.patient else _FLOWS) or left_s <= 0.0:
+        return False
+    rows, _ = whole_flow(
+        part,
+        room[columns],
+        search.cuts,
+        budget=search.budget,
+        required=np.searchsorted(columns, search.required),
+        time_limit_s=left_s,
+    )
+    return rows is not None and search.offer(columns[rows], before_s=search.best_s)
 
 
 def _whole_among(search: Search, columns: Rows, room: Int64s, ends: float) -> str:
     """Look for a set among some clients with a MILP, until a reading of the clock."""
-    while time.monotonic() < ends:
+    while (left_s := ends - time.monotonic()) > 0.0:
         rows, proven = whole_cover(
             search.problem.take(columns),
             room[columns],
             search.cuts,
             budget=search.budget,
             required=np.searchsorted(columns, search.required),
-            time_limit_s=ends - time.monotonic(),
+            time_limit_s=left_s,
         )
         if rows is None:
             return "impossible" if proven else "unknown"

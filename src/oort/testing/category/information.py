@@ -132,10 +132,10 @@ class ClientInformation:
 
         Args:
             client_ids: One id per client, no two the same.
-            counts: Samples, one row per client and one column per category: a SciPy sparse matrix
-                or an array. None: as they were.
-            categories: What the columns are; default: the categories known, or 0, 1, … where none
-                are.
+            counts: Samples, one row per client and one column per category: a SciPy sparse matrix,
+                an array, a DataFrame or an Arrow table. None: as they were.
+            categories: What the columns are; default: the columns' own names, else the categories
+                known, or 0, 1, … where none are.
             samples_per_s: One number for all or one per client, as the other three; None in a
                 list: as it was.
             bandwidth_mbps: Megabits per second.
@@ -157,6 +157,7 @@ class ClientInformation:
         numbers = {
             name: _numbers(ids, name, value) for name, value in given.items() if value is not None
         }
+        categories = _column_names(counts) if categories is None else categories
         matrix = None if counts is None else _matrix(ids, counts)
         names = [] if matrix is None else self._checked_columns(matrix.shape[1], categories)
         table = None if matrix is None else _table(ids, matrix, names)
@@ -506,7 +507,11 @@ def _from_mapping(client_id: ClientId, info: Mapping[str, Any]) -> ClientInfo:
 
 def _refuse(client_id: object, field: str, must_be: str, got: object) -> NoReturn:
     """Raise the one shape of error about a client."""
-    message = f"client {client_id!r:.80}: {field} must be {must_be}; got {got!r:.80}"
+    try:
+        shown = f"{got!r:.80}"
+    except ValueError:  # an integer of more digits than Python writes
+        shown = f"a {type(got).__name__} too long to show"
+    message = f"client {client_id!r:.80}: {field} must be {must_be}; got {shown}"
     raise InvalidClientInfoError(message)
 
 
@@ -552,7 +557,16 @@ def _number(client_id: ClientId, name: str, value: object) -> float:
 
 def _numbers(ids: Sequence[ClientId], name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """One number for many clients, checked; NaN where None was given, which changes nothing."""
-    given = np.asarray(values)
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.tolist()  # None where masked
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        message = (
+            f"{name} must be one number or one per client ({len(ids)}); got rows of several "
+            "lengths"
+        )
+        raise InvalidClientInfoError(message) from None
     if given.ndim == 0:
         return np.full(len(ids), _number(ids[0] if ids else "", name, given.item()))
     if given.shape != (len(ids),):
@@ -615,13 +629,57 @@ def _matrix(ids: Sequence[ClientId], counts: Counts) -> Any:
     if counts.shape[0] != len(ids):
         message = f"counts must have one row per client ({len(ids)}); got {counts.shape[0]}"
         raise InvalidClientInfoError(message)
+    if counts.dtype == np.float16:  # which SciPy does not know
+        counts = counts.astype(np.float32)
+    if getattr(counts, "format", "") == "coo":
+        return _as_given(counts)
     return csr_matrix(counts)
+
+
+def _as_given(matrix: Any) -> Any:
+    """A COO matrix as CSR, entry by entry.
+
+    SciPy would add up what is said twice of one place, in the matrix's own type, so that a
+    negative count or an overflow went unseen.
+    """
+    from scipy.sparse import csr_matrix
+
+    order = np.lexsort((matrix.col, matrix.row))
+    lengths = np.bincount(matrix.row, minlength=matrix.shape[0])
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    return csr_matrix((matrix.data[order], matrix.col[order], indptr), shape=matrix.shape)
+
+
+def _column_names(counts: Counts) -> list[Any] | None:
+    """The columns of a DataFrame or an Arrow table; none where they have no names of their own."""
+    names = getattr(counts, "column_names", getattr(counts, "columns", ()))
+    return list(names) if any(isinstance(name, str) for name in names) else None
 
 
 def _table(
     ids: Sequence[ClientId], matrix: Any, names: Sequence[Category]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[Any]]:
     """Where rows begin, columns and counts: checked, positive, columns ascending in each row."""
+    from scipy.sparse import csr_matrix
+
+    _refuse_bad_counts(ids, matrix, names)
+    if not matrix.has_canonical_format or (matrix.data == 0).any():
+        # SciPy 1.9's astype adds up first, in the matrix's own type, and in the caller's matrix.
+        parts = (matrix.data.astype(np.int64), matrix.indices, matrix.indptr)
+        matrix = csr_matrix(parts, shape=matrix.shape, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        _refuse_bad_counts(ids, matrix, names)
+    kind = np.int32 if matrix.data.max(initial=0) < 2**31 else np.int64
+    return (
+        matrix.indptr.astype(np.int64),
+        matrix.indices.astype(np.int32, copy=False),
+        matrix.data.astype(kind, copy=False),
+    )
+
+
+def _refuse_bad_counts(ids: Sequence[ClientId], matrix: Any, names: Sequence[Category]) -> None:
+    """Each entry must be a whole number of samples."""
     good = (matrix.data >= 0) & (matrix.data <= _MOST)
     if matrix.data.dtype.kind == "f":
         good &= matrix.data == np.floor(matrix.data)
@@ -630,16 +688,6 @@ def _table(
         row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
         field = f"samples[{names[int(matrix.indices[entry])]!r}]"
         _refuse(ids[row], field, "a whole number from 0 to 2**53", matrix.data[entry].item())
-    if not matrix.has_canonical_format or (matrix.data == 0).any():
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-    kind = np.int32 if matrix.data.max(initial=0) < 2**31 else np.int64
-    return (
-        matrix.indptr.astype(np.int64),
-        matrix.indices.astype(np.int32, copy=False),
-        matrix.data.astype(kind, copy=False),
-    )
 
 
 def _in_order(

@@ -209,10 +209,8 @@ class TestPlan:
             )
             return f": all clients together cannot provide {what} sooner"
         if certificate.kind == "prices" and self.budget is not None:
-            return (
-                f": priced by scarcity, the {self.budget:,} best clients cannot provide the "
-                "request sooner"
-            )
+            best = "best client" if self.budget == 1 else f"{self.budget:,} best clients"
+            return f": priced by scarcity, the {best} cannot provide the request sooner"
         return " (proven by search)"
 
 

@@ -30,7 +30,7 @@ from oort.errors import (
 from oort.testing.category.assign import assign, saturate
 from oort.testing.category.budget import Progress, Search, Solution, count_samples, solve
 from oort.testing.category.certify import Certificate
-from oort.testing.category.cover import most_samples_first
+from oort.testing.category.cover import greedy_cover, most_samples_first
 from oort.testing.category.information import Category, ClientInformation
 from oort.testing.category.milp import MilpResult, simplified, straw_man
 from oort.testing.category.plan import TestPlan
@@ -127,6 +127,7 @@ def make_task(
     with known.lock:
         task = _task(known, request, config, among)
     _refuse_caps(known, task)
+    _refuse_required(task)
     return task
 
 
@@ -134,14 +135,14 @@ def _task(
     known: ClientInformation, request: Request, config: TestingConfig, among: Among | None
 ) -> Task:
     """The same, while nothing changes."""
-    allowed, fixed_s = _allowed(known, config, among)
+    allowed, fixed_s, left_out = _allowed(known, config, among)
     indptr, category, count = known.matrix()
     lengths = np.diff(indptr)
     usable = np.repeat(allowed, lengths)
     names = known.categories
     supply = np.bincount(category[usable], count[usable], minlength=len(names)).astype(np.int64)
     wanted = quotas(request, known, supply)
-    _refuse_lack(known, wanted, supply)
+    _refuse_lack(known, wanted, supply, left_out)
     columns = np.flatnonzero(wanted)
     local = np.full(len(wanted), -1, np.int32)
     local[columns] = np.arange(len(columns), dtype=np.int32)
@@ -174,8 +175,11 @@ def _task(
 
 def _allowed(
     known: ClientInformation, config: TestingConfig, among: Among | None
-) -> tuple[Mask, Floats]:
-    """Who may be asked, and what a participation costs each before the first sample."""
+) -> tuple[Mask, Floats, str]:
+    """Who may be asked, what a participation costs before the first sample, and who is left out.
+
+    The last is a sentence, empty where nobody is.
+    """
     mask = known.available(among)
     excluded = [i for i in config.excluded if known.knows(i)]
     mask[np.asarray(known.rows(excluded))] = False
@@ -185,20 +189,23 @@ def _allowed(
     with np.errstate(invalid="ignore"):
         fixed_s = np.where(transfer_mb == 0.0, 0.0, transfer_mb * 8.0 / mbps)
     incomplete = mask & (np.isnan(fixed_s) | np.isnan(known.numbers("samples_per_s")))
-    if incomplete.any():
-        first = int(np.argmax(incomplete))
-        lacks = (
-            "samples_per_s"
-            if np.isnan(known.numbers("samples_per_s")[first])
-            else "bandwidth_mbps"
-        )
-        message = (
-            f"{int(incomplete.sum())} clients are left out because their speed is not known; the "
-            "first is "
-            f"{known.ids_of(np.array([first]))[0]!r:.80}, which has no {lacks}"
-        )
-        warnings.warn(message, IncompleteClientWarning, stacklevel=4)
-    return mask & ~incomplete, fixed_s
+    left_out = _left_out(known, incomplete)
+    if left_out:
+        warnings.warn(left_out, IncompleteClientWarning, stacklevel=6)  # where a selector is asked
+    return mask & ~incomplete, fixed_s, left_out
+
+
+def _left_out(known: ClientInformation, incomplete: Mask) -> str:
+    """Who is left out because something is not known, in words."""
+    if not incomplete.any():
+        return ""
+    first, number = int(np.argmax(incomplete)), int(incomplete.sum())
+    unknown = np.isnan(known.numbers("samples_per_s")[first])
+    lacks = "samples_per_s" if unknown else "bandwidth_mbps"
+    return (
+        f"{number:,} client{' is' if number == 1 else 's are'} left out because their speed is "
+        f"not known; the first is {known.ids_of(np.array([first]))[0]!r:.80}, which has no {lacks}"
+    )
 
 
 def _with_required(
@@ -222,11 +229,6 @@ def _with_required(
         raise InvalidRequestError(message)
     inside = np.isin(forced, rows)
     idle = forced[~inside]
-    if config.budget is not None and config.budget < max(1, len(forced)):
-        message = f"the budget must cover the {len(forced)} required clients; got {config.budget}"
-        raise BudgetTooSmallError(
-            message, budget=config.budget, least_found=None, proven_minimum=max(1, len(forced))
-        )
     return Task(
         problem=problem,
         held=held,
@@ -239,7 +241,7 @@ def _with_required(
     )
 
 
-def _refuse_lack(known: ClientInformation, wanted: Int64s, supply: Int64s) -> None:
+def _refuse_lack(known: ClientInformation, wanted: Int64s, supply: Int64s, left_out: str) -> None:
     """Say which categories lack samples, and how many."""
     short = np.flatnonzero(wanted > supply)
     if not len(short):
@@ -251,7 +253,8 @@ def _refuse_lack(known: ClientInformation, wanted: Int64s, supply: Int64s) -> No
         for i in short[:8]
     ]
     more = f"; and {len(short) - 8} more categories" if len(short) > 8 else ""
-    message = f"the clients that may be asked lack samples: {'; '.join(parts)}{more}"
+    also = f" ({left_out})" if left_out else ""
+    message = f"the clients that may be asked lack samples: {'; '.join(parts)}{more}{also}"
     raise NotEnoughSamplesError(message, lacking)
 
 
@@ -277,6 +280,28 @@ def _refuse_caps(known: ClientInformation, task: Task) -> None:
         f"{sum(lacking.values()):,} samples are missing"
     )
     raise NotEnoughSamplesError(message, lacking, together=True)
+
+
+def _refuse_required(task: Task) -> None:
+    """Say which budget would do where this one does not even cover the required clients."""
+    config, forced = task.config, len(task.required) + len(task.idle)
+    if config.budget is None or config.budget >= forced:
+        return
+    result = solve(
+        task.problem,
+        task.held,
+        budget=max(1, len(task.required)),
+        required=task.required,
+        at_least_s=task.at_least_s,
+        tolerance=math.inf,
+        time_limit_s=config.time_limit_s,
+    )
+    found, proven = (
+        (len(result.rows), max(1, len(task.required)))
+        if isinstance(result, Solution)
+        else (result.found, result.proven)
+    )
+    raise _too_small(task, found, proven)
 
 
 def _oort(task: Task, progress: Progress | None, started: float) -> tuple[Answer, float]:
@@ -365,20 +390,33 @@ def _milp(task: Task, progress: Progress | None, started: float) -> tuple[Answer
         time_limit_s=left_s,
         solver=config.solver,
     )
-    if result.infeasible:
+    if result.infeasible and task.budget is not None and not _surely_possible(task, task.budget):
         ones = Priced(task.problem, np.ones(task.problem.num_categories, np.int64))
-        budget = task.budget if task.budget is not None else 0
-        raise _too_small(task, None, max(ones.fewest(task.required), budget + 1))
+        raise _too_small(task, None, max(ones.fewest(task.required), task.budget + 1))
     answer = _from_milp(task, np.arange(task.problem.num_clients), result)
     return answer, time.monotonic() - started
+
+
+def _surely_possible(task: Task, budget: int) -> bool:
+    """Whether a greedy set keeps to the budget, whatever a solver says.
+
+    Solvers take a request for impossible where its numbers span more than their tolerances allow.
+    """
+    problem = task.problem
+    priced = Priced(problem, np.ones(problem.num_categories, np.int64))
+    _, left = greedy_cover(priced, problem.limit, budget, first=task.required)
+    return not left.any()
 
 
 def _from_milp(task: Task, rows: Rows, result: MilpResult) -> Answer:
     """What a MILP came to, among some rows."""
     if result.samples is None:
         message = (
-            f"the time limit of {task.config.time_limit_s} seconds passed before the MILP solver "
-            "found a plan"
+            "the MILP solver found no plan, though there is one: the request's numbers of samples "
+            "and seconds are too far apart for its tolerances"
+            if result.infeasible
+            else f"the time limit of {task.config.time_limit_s} seconds passed before the MILP "
+            "solver found a plan"
         )
         raise OutOfTimeError(message)
     part = task.problem.take(rows)
@@ -415,7 +453,11 @@ def _too_small(task: Task, found: int | None, proven: int) -> BudgetTooSmallErro
         if minimum > budget
         else "none was found, though not ruled out"
     )
-    message = f"no plan keeps to the budget of {budget:,} participants: {proof}{known}"
+    participants = f"{budget:,} participant{'' if budget == 1 else 's'}"
+    forced = len(task.required) + idle
+    if forced > budget:
+        participants += f", which does not cover the {forced:,} required clients"
+    message = f"no plan keeps to the budget of {participants}: {proof}{known}"
     return BudgetTooSmallError(message, budget=budget, least_found=least, proven_minimum=minimum)
 
 

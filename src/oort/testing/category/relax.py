@@ -9,7 +9,9 @@ Minimising Σ y over these rows needs no variable per sample. It starts with the
 and all together; whenever the clients that it chooses fall short, the minimum cut names the row
 that was missing. Few rows are needed, the solutions are integral but for a handful of clients, and
 the duals are prices for ``certify``. The same rows with whole y are the small MILP that closes the
-last per cent.
+last per cent. Where many cuts would be missing one after the other, because budgets are small and
+categories many, a MILP that also has the samples of each client as variables needs none of them;
+it serves among a few hundred clients.
 """
 
 from __future__ import annotations
@@ -128,3 +130,55 @@ def whole_cover(
     )
     chosen = None if result.x is None else np.flatnonzero(result.x > 0.5)
     return (None if chosen is None or len(chosen) > budget else chosen), bool(proven)
+
+
+def whole_flow(
+    problem: Problem,
+    room: Int64s,
+    cuts: list[Mask],
+    *,
+    budget: int,
+    required: Rows,
+    time_limit_s: float,
+) -> tuple[Rows | None, bool]:
+    """The same with the samples as variables, so that no row is missing; the first set will do.
+
+    With whole clients the samples are a flow, for which whole numbers suffice: they need not be
+    declared as such.
+    """
+    import scipy
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_matrix, diags, hstack, vstack
+
+    n, m, k = problem.num_clients, problem.num_categories, len(problem.count)
+    rows, entries = problem.rows(), np.arange(k)
+    most = np.minimum(problem.count, room[rows]).astype(np.float64)
+    given = csr_matrix(
+        (1.0 / problem.quota[problem.category], (problem.category, entries)), (m, k)
+    )
+    own = csr_matrix((np.ones(k), (rows, entries)), (n, k))
+    clients, asked = rows_of(problem, room, cuts)
+    blocks = [
+        hstack([given, csr_matrix((m, n))]),
+        hstack([csr_matrix((len(asked), k)), clients]),
+        hstack([own, diags(-room.astype(np.float64))]),
+        csr_matrix(np.repeat([[0.0, 1.0]], [k, n], axis=1)),
+    ]
+    least = [np.ones(m), 1.0 - 0.5 / asked, np.full(n + 1, -np.inf)]
+    at_most = [np.full(m + len(asked), np.inf), np.zeros(n), np.array([budget + 0.5])]
+    options: dict[str, Any] = {"time_limit": time_limit_s}
+    if not scipy.__version__.startswith("1.9."):  # which does not know the option
+        options["mip_rel_gap"] = 1e9
+    low = np.zeros(k + n)
+    low[k + required] = 1.0
+    result = cast(Any, milp)(
+        np.repeat([0.0, 1.0], [k, n]),
+        constraints=LinearConstraint(
+            cast(Any, vstack(blocks)).tocsr(), np.concatenate(least), np.concatenate(at_most)
+        ),
+        integrality=np.repeat([0, 1], [k, n]),
+        bounds=Bounds(low, np.concatenate([most, np.ones(n)])),
+        options=options,
+    )
+    chosen = None if result.x is None else np.flatnonzero(result.x[k:] > 0.5)
+    return (None if chosen is None or len(chosen) > budget else chosen), result.status == 2

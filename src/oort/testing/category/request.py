@@ -159,6 +159,10 @@ def _whole(value: object, where: str) -> int:
     except TypeError:
         number = int(value) if isinstance(value, float) and value.is_integer() else -1
     if not 0 <= number <= 2**53:
-        message = f"{where} must be a whole number from 0 to 2**53; got {value!r:.80}"
+        try:
+            shown = f"{value!r:.80}"
+        except ValueError:  # an integer of more digits than Python writes
+            shown = f"a {type(value).__name__} too long to show"
+        message = f"{where} must be a whole number from 0 to 2**53; got {shown}"
         raise InvalidRequestError(message)
     return number

@@ -3,8 +3,8 @@
 Counts are long (columns ``client``, ``category``, ``samples``) or wide (``client`` and a column
 per category). Devices have ``client`` and any of the numbers that ``ClientInformation`` keeps;
 these may also stand in a wide table of counts. Ids and categories of a CSV file are integers where
-all of a column are written as one (7, not 007 or 7.0), text otherwise; the ids of two files are
-integers only where both files' are.
+all of a column are written as one (7, not 007 or 7.0) of 64 bits, text otherwise; the ids of two
+files are integers only where both files' are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from oort.errors import InvalidClientInfoError, missing_extra
+from oort.clients.id_columns import checked_id
+from oort.errors import InvalidClientIdError, InvalidClientInfoError, missing_extra
 from oort.testing.category.information import NUMBERS, ClientInformation
 from oort.types import ClientId
 
@@ -51,10 +52,8 @@ def load(known: ClientInformation, counts: Any = None, devices: Any = None) -> l
         rows = _rows(table, ids)
         for name in NUMBERS:
             if name in table:
-                given = zip(rows, table[name], strict=True)
-                numbers.setdefault(name, {}).update(
-                    (row, value) for row, value in given if value is not None
-                )
+                given = _one_each(table, rows, name)
+                numbers.setdefault(name, {}).update(given)
         cells.append(_cells(table, rows, wide=table is tables[0] and counts is not None))
     _update(known, list(ids), cells, numbers)
     return list(ids)
@@ -75,12 +74,18 @@ def read_columns(path: str | PathLike[str]) -> Columns:
         with open(path, newline="", encoding="utf-8-sig") as file:
             lines = csv.reader(file, skipinitialspace=True)
             header = next(lines, [])
-            body = [line for line in lines if line]
+            body, ends = [], []
+            for line in lines:
+                if line not in ([], [""]):  # nothing, or nothing but spaces
+                    body.append(line)
+                    ends.append(lines.line_num)
     except (UnicodeDecodeError, csv.Error) as error:
         message = f"{path} must be a CSV file in UTF-8; got one that cannot be read: {error}"
         raise InvalidClientInfoError(message) from None
     _refuse_header(path, header)
-    ragged = next((n for n, line in enumerate(body, 2) if len(line) != len(header)), None)
+    ragged = next(
+        (n for n, line in zip(ends, body, strict=True) if len(line) != len(header)), None
+    )
     if ragged is not None:
         message = (
             f"{path} must have {len(header)} fields in each line; got another number in line "
@@ -111,9 +116,17 @@ def _refuse_header(path: str | PathLike[str], header: list[str]) -> None:
     if not header:
         message = f"{path} must begin with a line that names its columns; got an empty line"
         raise InvalidClientInfoError(message)
-    twice = _first_repeated(header)
+    if "" in header:  # as pandas writes its row numbers, which are no category
+        message = f"{path} must name each column; got none for column {header.index('') + 1}"
+        raise InvalidClientInfoError(message)
+    _refuse_repeated(str(path), header)
+
+
+def _refuse_repeated(table: str, names: Iterable[Any]) -> None:
+    """Of two columns with one name only one would be read."""
+    twice = _first_repeated(names)
     if twice is not None:
-        message = f"{path} must name each column once; got {twice!r:.80} twice"
+        message = f"{table} must name each column once; got {twice!r:.80} twice"
         raise InvalidClientInfoError(message)
 
 
@@ -122,14 +135,13 @@ def _columns(table: Any) -> Columns:
     if isinstance(table, str | PathLike):
         columns = read_columns(table)
     elif hasattr(table, "to_pydict"):
+        _refuse_repeated("a table", table.schema.names)
         columns = table.to_pydict()
     elif hasattr(table, "to_dict"):
+        _refuse_repeated("a table", table.columns)
         columns = table.to_dict(orient="list")
     elif isinstance(table, Mapping):
-        columns = {
-            name: values.tolist() if isinstance(values, np.ndarray) else list(values)
-            for name, values in table.items()
-        }
+        columns = {name: _values(name, values) for name, values in table.items()}
     else:
         message = (
             "a table must be a path, an Arrow table, a DataFrame or a dict of columns; got "
@@ -152,26 +164,45 @@ def _columns(table: Any) -> Columns:
     return columns
 
 
+def _values(name: object, values: Any) -> list[Any]:
+    """One column of a mapping."""
+    try:
+        return values.tolist() if isinstance(values, np.ndarray) else list(values)
+    except TypeError:
+        message = (
+            f"a table must have a list of values in each column; got {values!r:.80} in "
+            f"{name!r:.80}"
+        )
+        raise InvalidClientInfoError(message) from None
+
+
 def _typed(texts: Sequence[str], *, names: bool) -> list[Any]:
     """A column of a CSV file: integers, else numbers, else text; empty fields are None.
 
-    Names are integers only where each is written as Python would write it: "007" and "1_0" are
-    other names than 7 and 10.
+    Names are integers only where each is written as Python would write it, and within 64 bits as
+    ids must be: "007" and "1_0" are other names than 7 and 10.
 
     >>> _typed(["7", "12", ""], names=True), _typed(["7", "012"], names=True)
     ([7, 12, None], ['7', '012'])
     >>> _typed(["7", "012"], names=False), _typed(["7", "1.5"], names=False)
     ([7, 12], [7.0, 1.5])
+    >>> _typed(["7", "99999999999999999999"], names=True)
+    ['7', '99999999999999999999']
     """
     given = [text for text in texts if text != ""]
     for kind in (int,) if names else (int, float):
         try:
-            if any("_" in text or (names and str(kind(text)) != text) for text in given):
+            if any("_" in text or (names and not _is_whole_name(text)) for text in given):
                 break
             return [kind(text) if text != "" else None for text in texts]
         except ValueError:
             continue
     return [text if text != "" else None for text in texts]
+
+
+def _is_whole_name(text: str) -> bool:
+    """Whether a name is an integer, as Python would write it."""
+    return str(int(text)) == text and -(2**63) <= int(text) < 2**64
 
 
 def _same_kind(tables: Sequence[Columns]) -> None:
@@ -184,12 +215,40 @@ def _same_kind(tables: Sequence[Columns]) -> None:
 
 def _rows(table: Columns, ids: dict[ClientId, int]) -> list[int]:
     """A number for each line's client; without categories no client may stand twice."""
-    clients = table[CLIENT]
+    clients = table[CLIENT] = _checked_ids(table[CLIENT])
     if CATEGORY not in table and len(set(clients)) < len(clients):
         twice = _first_repeated(clients)
         message = f"client {twice!r:.80}: id must be in one line of the table; got several"
         raise InvalidClientInfoError(message)
     return [ids.setdefault(client, len(ids)) for client in clients]
+
+
+def _checked_ids(clients: Sequence[object]) -> list[ClientId]:
+    """The ids of a table; whoever has none is told by the line."""
+    ids: list[ClientId] = []
+    for line, client in enumerate(clients, 1):
+        try:
+            ids.append(checked_id(client))
+        except InvalidClientIdError as error:
+            message = f"column {CLIENT!r}, row {line} of the table: {error}"
+            raise InvalidClientIdError(message) from None
+    return ids
+
+
+def _one_each(table: Columns, rows: list[int], name: str) -> dict[int, Any]:
+    """A number for each client; several lines may repeat it, but not say another."""
+    numbers: dict[int, Any] = {}
+    for row, client, value in zip(rows, table[CLIENT], table[name], strict=True):
+        if value is None:
+            continue
+        before = numbers.setdefault(row, value)
+        if before is not value and before != value:
+            message = (
+                f"client {client!r:.80}: {name} must be the same in all lines of the client; got "
+                f"{before!r:.80} and {value!r:.80}"
+            )
+            raise InvalidClientInfoError(message)
+    return numbers
 
 
 def _cells(
@@ -226,8 +285,8 @@ def _update(
     if not names:
         known.update_many(ids, **columns)
         return
-    categories = list(dict.fromkeys(names))
     _refuse_wrong(ids, rows, names, values)
+    categories = list(dict.fromkeys(names))
     matrix = _matrix(rows, names, categories, values, len(ids))
     known.update_many(ids, matrix, categories=categories, **columns)
 
@@ -235,17 +294,22 @@ def _update(
 def _refuse_wrong(ids: list[ClientId], rows: Any, names: list[Any], values: list[Any]) -> None:
     """Counts must be whole numbers, and each pair of client and category may stand once."""
     for row, name, value in zip(rows.tolist(), names, values, strict=True):
+        if isinstance(name, bool) or not isinstance(name, str | int | np.integer):
+            message = (
+                f"client {ids[row]!r:.80}: category must be a string or an integer; got "
+                f"{name!r:.80}"
+            )
+            raise InvalidClientInfoError(message)
         whole = (
-            isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
+            isinstance(value, int | float | np.integer | np.floating)
+            and not isinstance(value, bool)
+            and value == value // 1
         )
         if not whole or not 0 <= value <= 2**53:
             message = (
                 f"client {ids[row]!r:.80}: samples[{name!r:.80}] must be a whole number from 0 to "
                 f"2**53; got {value!r:.80}"
             )
-            raise InvalidClientInfoError(message)
-        if name is None:
-            message = f"client {ids[row]!r:.80}: category must be a string or an integer; got None"
             raise InvalidClientInfoError(message)
     pairs = set(zip(rows.tolist(), names, strict=True))
     if len(pairs) < len(names):
