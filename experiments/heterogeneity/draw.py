@@ -18,7 +18,7 @@ def draw(found: dict[str, Any], out: Path) -> None:
     left, right = figure.subplots(1, 2)
     _curves(left, found["figure_1a_samples_per_client"])
     left.set(title="1a: samples per client", xlabel="samples", xscale="log")
-    _curves(right, found["figure_1b_pairwise_l1"])
+    _curves(right, found["figure_1b_pairwise_l1"], of="pairs of clients", legend_at=(0.13, 0.45))
     right.set(title="1b: how different two clients are", xlabel="L1 distance of label shares")
     figure.savefig(out / "figure-1.png", dpi=110)
 
@@ -41,12 +41,18 @@ def draw(found: dict[str, Any], out: Path) -> None:
     figure.savefig(out / "availability.png", dpi=110)
 
 
-def _curves(axes: Any, by_name: dict[str, dict[str, float]]) -> None:
+def _curves(
+    axes: Any,
+    by_name: dict[str, dict[str, float]],
+    *,
+    of: str = "clients",
+    legend_at: str | tuple[float, float] = "best",
+) -> None:
     """Cumulative curves through the percentiles that were kept."""
     for name, values in by_name.items():
         points = [(v, int(k[1:]) / 100) for k, v in values.items() if k[1:].isdigit()]
         style = "--" if name == "traced" else "-"
         axes.plot([v for v, _ in points], [p for _, p in points], style, label=name)
-    axes.set(ylabel="share of clients", ylim=(0, 1))
+    axes.set(ylabel=f"share of {of}", ylim=(0, 1))
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc=legend_at)

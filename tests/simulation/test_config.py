@@ -27,15 +27,27 @@ def written(tmp_path: Path, text: str) -> Path:
             "[data]\ndataset = 'cifar'",
             "data.dataset must be one of 'digits', 'synthetic', 'mnist'",
         ),
-        ("[data]\nalpha = -1", "data.alpha must be a number above 0; got -1"),
-        ("[data]\nalpha = 'x'", "data.alpha must be a number above 0; got 'x'"),
+        ("[data]\nalpha = -1", "data.alpha must be a number above 0, up to 1e12; got -1"),
+        ("[data]\nalpha = 'x'", "data.alpha must be a number above 0, up to 1e12; got 'x'"),
         ("[data]\nalfa = 1", r"\[data\] has no key 'alfa'; did you mean 'alpha'\? the keys are"),
         ("[dta]\nalpha = 1", "the config has no key 'dta'; did you mean 'data'"),
-        ("[rounds]\ncount = 0", "rounds.count must be a whole number, 1 or more; got 0"),
-        ("[rounds]\ncount = true", "rounds.count must be a whole number, 1 or more; got True"),
+        ("[rounds]\ncount = 0", "rounds.count must be a whole number from 1 to 1000000000; got 0"),
+        (
+            "[rounds]\ncount = true",
+            "rounds.count must be a whole number from 1 to 1000000000; got True",
+        ),
         ("[rounds]\ncount = 1.5", "rounds.count must be a whole number"),
-        ("[rounds]\novercommit = 0.9", "rounds.overcommit must be a number from 1; got 0.9"),
-        ("[learner]\nhidden = 3", "learner.hidden must be a list of layer widths; got 3"),
+        (
+            "[rounds]\novercommit = 0.9",
+            "rounds.overcommit must be a number from 1 to 1e12; got 0.9",
+        ),
+        (f"[rounds]\ncount = {10**30}", "rounds.count must be a whole number from 1 to 10000000"),
+        ("[rounds]\novercommit = 1e308", "rounds.overcommit must be a number from 1 to 1e12"),
+        (f"[server]\ntau = {10**400}", "server.tau must be a number above 0, up to 1e12; got 1"),
+        (
+            "[learner]\nhidden = 3",
+            "learner.hidden must be a list of layer widths, each a whole number from 1 to",
+        ),
         ("[learner]\nlearning_rate = nan", "learner.learning_rate must be a number above 0"),
         ("[availability]\nkind = 'weekly'", "availability.kind must be one of 'always', 'daily'"),
         (
@@ -48,11 +60,32 @@ def written(tmp_path: Path, text: str) -> Path:
         ("[evaluation]\nstop_at_target = 1", "stop_at_target must be true or false; got 1"),
         ("[data]\npartition = 'counts'", "data.counts must be set where data.partition is"),
         ("[data]\ndataset = 'folder'", "data.path must be set where data.dataset is 'folder'"),
+        ("[data]\ndataset = 'folder'\nname = 'x'", "data.path must be set where data.dataset is"),
+        (
+            "[data]\nsizes = 'openimg'",
+            "data.sizes must be one of 'equal', 'lognormal', 'openimage'",
+        ),
+        ("[devices]\nsource = 'phone'", "devices.source must be one of 'phones', 'equal', or a"),
+        ("[learner]\nmodel = 'cnnn'", "learner.model must be one of 'softmax', 'mlp', 'cnn'"),
+        ("[[strategies]]\nkind = 'rand'", "strategies.kind must be one of 'oort', 'random'"),
         ("[data]\nlargest_size = 2", "data.largest_size must be at least data.smallest_size"),
-        ("seeds = []", "seeds must be a list of whole numbers, 0 or more"),
+        ("seeds = []", "seeds must be a list of seeds, each a whole number from 0"),
+        (
+            "seeds = [9223372036854775808]",
+            "seeds must be a list of seeds, each a whole number from 0",
+        ),
         ("seeds = [1, 1]", "seeds must be all different"),
         ("data = 3", "data must be a table; got 3"),
         ("strategies = 3", r"strategies must be a list of tables \[\[strategies\]\]; got 3"),
+        (f"name = '{'é' * 101}'", "name must be a name of letters, .*, 200 bytes at most; got"),
+        (
+            f"[[strategies]]\nname = '{'x' * 201}'",
+            "strategies.name must be a name in one line, 200 bytes at most; got 'xxx",
+        ),
+        (
+            '[[strategies]]\nname = "two\\nlines"',
+            "strategies.name must be a name in one line, 200 bytes at most; got 'two",
+        ),
         ("[[strategies]]\n[[strategies]]", "strategies.name must be different for each strategy"),
         ("seeds = [", "not valid TOML"),
     ],
@@ -76,6 +109,19 @@ def test_paths_in_a_file_are_relative_to_it(tmp_path: Path) -> None:
     config = load(written(tmp_path, text))
     assert config.data.path == str(tmp_path / "mine")
     assert config.devices.source == str(tmp_path / "phones.csv")
+
+
+def test_paths_do_not_depend_on_where_the_command_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "[data]\ndataset = 'folder'\npath = '../mine'\nsizes = './sizes.npy'"
+    there = written(tmp_path, text)
+    monkeypatch.chdir(tmp_path)
+    near = load(there.name)
+    assert near.data.path == str(tmp_path.parent / "mine")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert load(Path("..") / there.name) == near == load(there)
 
 
 def test_settings_survive_being_stored() -> None:

@@ -128,7 +128,9 @@ def test_histories_are_the_same_bit_for_bit_from_config_and_seed(kind: str) -> N
     }
     first, second = (play(kind, **sections, data={"clients": 400}) for _ in range(2))
     assert [repr(r.record) for r in first] == [repr(r.record) for r in second]
-    assert [r.participations.lines() for r in first] == [r.participations.lines() for r in second]
+    assert [r.participations.to_bytes() for r in first] == [
+        r.participations.to_bytes() for r in second
+    ]
     other = play(kind, seed=2, **sections, data={"clients": 400})
     assert [repr(r.record) for r in other] != [repr(r.record) for r in first]
 

@@ -75,6 +75,14 @@ def test_a_test_set_has_exactly_the_samples_asked_for(wanted: Any, expected: lis
     assert labels_tested(world) == expected, "and it is the same each time"
 
 
+def test_clients_that_mislabel_give_as_many_samples_as_they_were_asked_for() -> None:
+    pytest.importorskip("sklearn", reason="digits need the extra 'demo'")
+    data = {"dataset": "digits", "clients": 300, "mean_size": 12}
+    wrong = {"corrupt_clients": 0.3, "corrupt_labels": 0.1}
+    world = small_world(data=data | wrong, evaluation={"chosen_categories": {"3": 40, "7": 25}})
+    assert labels_tested(world) == [0, 0, 0, 40, 0, 0, 0, 25, 0, 0]
+
+
 def test_a_representative_test_set_has_the_populations_shares() -> None:
     world = digits_world(chosen_categories="representative", chosen_samples=200)
     counts = np.asarray(world.data.label_counts()).sum(axis=0)
@@ -111,7 +119,7 @@ def test_accuracy_is_measured_on_the_chosen_samples() -> None:
     [
         ({"chosen_categories": {"3": 100_000}}, r"chosen_categories must be met .* lack samples"),
         ({"chosen_categories": {"11": 5}}, r"chosen_categories must be met by"),
-        ({"chosen_categories": "balanced", "chosen_budget": 1}, r"budget of 1 participants"),
+        ({"chosen_categories": "balanced", "chosen_budget": 1}, r"budget of 1 participant"),
     ],
 )
 def test_a_request_that_cannot_be_met_is_explained(settings: Any, message: str) -> None:

@@ -11,7 +11,6 @@ from oort.simulation.history import (
     Attendance,
     Participation,
     RoundRecord,
-    line,
     read_csv,
     read_table,
     write_csv,
@@ -59,11 +58,37 @@ def test_participations_can_be_empty(tmp_path: Path) -> None:
 
 def test_a_round_of_participations_is_written_as_its_rows_are(tmp_path: Path) -> None:
     world = small_world(devices={"dropout_rate": 0.3})
+    content = b""
+    played = []
     for result in Job(world, StrategyConfig()).rounds():
         parts = result.participations
-        assert parts.lines() == "".join(map(line, parts))
         write_csv(tmp_path / "participations.csv", Participation, parts)
         read = read_csv(tmp_path / "participations.csv", Participation)
-        assert Attendance.of(read).lines() == parts.lines()
+        assert Attendance.of(read).to_bytes() == parts.to_bytes()
         assert repr(parts[-1]) == repr(read[-1])
         assert len(parts[1:3]) == 2
+        content += parts.to_bytes()
+        played.append(repr(list(parts)))
+    assert len(set(played)) > 1
+    assert [repr(list(some)) for some in Attendance.from_bytes(content)] == played
+
+
+def test_a_torn_record_of_a_participation_is_passed_over_and_a_wrong_one_refused() -> None:
+    parts = [
+        Participation(
+            round=1,
+            client=c,
+            outcome="failed",
+            duration_s=2.0,
+            num_samples=0,
+            mean_squared_loss=math.nan,
+        )
+        for c in (4, 7)
+    ]
+    content = Attendance.of(parts).to_bytes()
+    assert [p.client for p in Attendance.from_bytes(content[:-1])[0]] == [4]
+    assert Attendance.from_bytes(content[:5]) == []
+    wrong = bytearray(content)
+    wrong[4] = 9
+    with pytest.raises(DamagedFileError, match="outcome 9"):
+        Attendance.from_bytes(bytes(wrong))

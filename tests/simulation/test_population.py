@@ -117,10 +117,42 @@ def test_devices_come_from_a_file(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["compute\n5\n", "compute_ms_per_sample,bandwidth_kbps\n5,-1\n", "", "\0"]
+    "text",
+    [
+        "compute\n5\n",
+        "compute_ms_per_sample,bandwidth_kbps\n5,-1\n",
+        "compute_ms_per_sample,bandwidth_kbps\n5,1e-300\n",
+        "compute_ms_per_sample,bandwidth_kbps\n1e300,9\n",
+        f"compute_ms_per_sample,bandwidth_kbps\n{'5' * 200_000},9\n",
+        "",
+        "\0",
+    ],
 )
 def test_a_device_file_that_cannot_be_used_is_explained(tmp_path: Path, text: str) -> None:
     path = tmp_path / "devices.csv"
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"devices.source must be an .npz or .csv file with"):
         draw_devices(DevicesConfig(source=str(path)), 10, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("d.npz", b"PK\x03\x04junk"),
+        ("d.npz", b""),
+        ("d.csv", b"compute_ms_per_sample,bandwidth_kbps\n1\n"),
+        ("d.csv", b"\xff\xfe"),
+    ],
+)
+def test_a_device_file_that_is_damaged_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ConfigError, match=r"devices\.source must be"):
+        draw_devices(DevicesConfig(source=str(tmp_path / name)), 3, seed=1)
+
+
+def test_a_device_file_of_texts_or_matrices_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "devices.npz"
+    for bandwidth in (np.ones((2, 2)), np.array(["fast", "slow"])):
+        np.savez(path, compute_ms_per_sample=[5.0, 7.0], bandwidth_kbps=bandwidth)
+        with pytest.raises(ConfigError, match=r"from 1e-06 to 1e\+09; got others in bandwidth"):
+            draw_devices(DevicesConfig(source=str(path)), 10, seed=1)

@@ -127,3 +127,23 @@ def test_everyone_selected_ends_up_in_exactly_one_place(
     assert (duration[ending.completed] <= ending.duration_s).all()
     assert (np.minimum(duration, drops)[ending.failed] <= ending.duration_s).all()
     assert not bad[ending.completed].any()
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 1.0, 1.5, 7.25, 1e9]), min_size=1, max_size=9),
+    st.integers(1, 12),
+)
+def test_a_round_without_losses_ends_as_one_with_an_endless_deadline(
+    seconds: list[float], wanted: int
+) -> None:
+    """Two ways to the same ending: the short one, and that of rounds where something happens."""
+    duration_s, never = np.array(seconds), np.full(len(seconds), np.inf)
+    short = close(duration_s, never, wanted=wanted)
+    long = close(duration_s, never, wanted=wanted, deadline_s=np.inf)
+    for name in ("completed", "failed", "unused"):
+        np.testing.assert_array_equal(getattr(short, name), getattr(long, name))
+    assert (short.duration_s, short.used_s, short.wasted_s) == (
+        long.duration_s,
+        long.used_s,
+        long.wasted_s,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -14,10 +16,24 @@ import numpy as np
 import pytest
 
 from oort.errors import ConfigError, DamagedFileError
-from oort.simulation import SimulationConfig, run
+from oort.simulation import (
+    Job,
+    SimulationConfig,
+    StrategyConfig,
+    create,
+    read_runs,
+    run,
+    strategies,
+)
 from oort.simulation.aggregation import ServerState
 from oort.simulation.engine import JobState
-from oort.simulation.store import read_checkpoint, write_checkpoint
+from oort.simulation.history import RoundRecord
+from oort.simulation.store import (
+    WRITE_EVERY_S,
+    CellFolder,
+    read_checkpoint,
+    write_checkpoint,
+)
 from tests.simulation.examples import small
 
 FILES = ("history.csv", "participations.csv")
@@ -175,16 +191,107 @@ def test_a_history_shorter_than_its_checkpoint_is_refused(tmp_path: Path) -> Non
         run(small(), tmp_path)
 
 
-def test_a_selector_that_picks_otherwise_is_noticed(tmp_path: Path) -> None:
+def test_participations_fewer_than_their_checkpoint_counts_are_refused(tmp_path: Path) -> None:
     calls = iter([False] * 3 + [True])
     run(small(), tmp_path, stop=lambda: next(calls))
-    parts = tmp_path / "oort-seed0" / "participations.csv"
-    lines = parts.read_text().splitlines()
-    fields = lines[1].split(",")
-    other = next(c for c in range(60) if f"1,{c}," not in "\n".join(lines[:12]))
-    lines[1] = ",".join([fields[0], str(other), *fields[2:]])
-    parts.write_text("\n".join(lines) + "\n")
+    parts = tmp_path / "oort-seed0" / "participations.bin"
+    parts.write_bytes(parts.read_bytes()[:-3])
+    with pytest.raises(DamagedFileError, match="must hold everyone selected in the 4 rounds"):
+        run(small(), tmp_path)
+
+
+def test_a_run_that_is_through_leaves_tables_alone(tmp_path: Path) -> None:
+    run(small(), tmp_path)
+    left = {path.name for path in (tmp_path / "oort-seed0").iterdir()}
+    assert left == {
+        "history.csv",
+        "participations.csv",
+        "timings.csv",
+        "checkpoint.npz",
+        "complete",
+    }
+
+
+def test_a_selector_that_picks_otherwise_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter([False] * 3 + [True])
+    run(small(), tmp_path, stop=lambda: next(calls))
+    create = strategies.create
+    other = {"seed": 77}
+    monkeypatch.setattr(strategies, "create", lambda s, **given: create(s, **given | other))
     with pytest.raises(ConfigError, match="round 1 must be picked again as it was"):
+        run(small(), tmp_path)
+
+
+def stopped(folder: Path) -> Path:
+    """The files of a run that was stopped after its fourth round."""
+    calls = iter([False] * 3 + [True])
+    assert not run(small(), folder, stop=lambda: next(calls))
+    return folder / "oort-seed0"
+
+
+@pytest.mark.parametrize("name", ["history.csv", "participations.bin"])
+def test_a_run_does_not_go_on_from_a_file_in_which_a_bit_has_flipped(
+    tmp_path: Path, name: str
+) -> None:
+    path = stopped(tmp_path / "run") / name
+    content = path.read_bytes()
+    for place in range(7, len(content), len(content) // 40):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(DamagedFileError, match=f"{path.parent}"):
+            run(small(), tmp_path / "run")
+    path.write_bytes(content)
+    assert run(small(), tmp_path / "run")
+
+
+def test_a_run_of_a_version_without_checksums_goes_on(tmp_path: Path) -> None:
+    checkpoint = stopped(tmp_path) / "checkpoint.npz"
+    state, checksums = read_checkpoint(checkpoint)
+    assert sorted(checksums) == ["history.csv", "participations.bin"]
+    write_checkpoint(checkpoint, state)
+    assert run(small(), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["history.csv", "timings.csv", "participations.csv"])
+def test_bytes_that_are_no_text_are_a_damage_like_any_other(tmp_path: Path, name: str) -> None:
+    assert run(small(), tmp_path)
+    path = tmp_path / "oort-seed0" / name
+    path.write_bytes(path.read_bytes().replace(b",", b"\xff,", 200))
+    longer = small(rounds={"count": 7})
+    if name == "timings.csv":
+        assert run(longer, tmp_path)
+        return
+    for read in (lambda: run(longer, tmp_path), lambda: read_runs([tmp_path])):
+        with pytest.raises(DamagedFileError, match=name):
+            read()
+
+
+def test_an_outcome_that_there_is_not_is_a_damage(tmp_path: Path) -> None:
+    run(small(), tmp_path)
+    path = tmp_path / "oort-seed0" / "participations.csv"
+    path.write_text(path.read_text().replace("completed", "completep", 1))
+    with pytest.raises(DamagedFileError, match=r"must hold whole rows; got .*completep"):
+        read_runs([tmp_path])
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 nonsense PAR1", None])
+def test_a_damaged_parquet_file_is_named(tmp_path: Path, content: bytes | None) -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs the extra 'parquet'")
+    run(small(output={"format": "parquet"}), tmp_path)
+    path = tmp_path / "oort-seed0" / "history.parquet"
+    other = path.with_name("participations.parquet").read_bytes()
+    path.write_bytes(other if content is None else content)
+    with pytest.raises(DamagedFileError, match=r"history.parquet must be a table of RoundRecord"):
+        read_runs([tmp_path])
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    checkpoint = stopped(tmp_path) / "checkpoint.npz"
+    state, checksums = read_checkpoint(checkpoint)
+    other = dataclasses.replace(state, params={"w0": np.zeros((2, 2), np.float32)})
+    write_checkpoint(checkpoint, other, checksums)
+    with pytest.raises(ConfigError, match="the model to go on with must be of shapes"):
         run(small(), tmp_path)
 
 
@@ -192,16 +299,40 @@ def test_a_checkpoint_gives_back_what_was_put_in(tmp_path: Path) -> None:
     params = {"w": np.array([1.5, np.pi], np.float32)}
     server = ServerState({"w": np.array([0.1, 0.2])}, {"w": np.array([0.3, 0.4])})
     write_checkpoint(tmp_path / "c.npz", JobState(7, 1.0 / 3.0, params, server))
-    state = read_checkpoint(tmp_path / "c.npz")
+    state, _ = read_checkpoint(tmp_path / "c.npz")
     assert (state.round, state.clock_s) == (7, 1.0 / 3.0)
     np.testing.assert_array_equal(state.params["w"], params["w"])
     np.testing.assert_array_equal(state.server.second["w"], server.second["w"])
+
+
+def test_what_a_checkpoint_counts_on_is_on_the_disk_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    files = CellFolder(tmp_path)
+    files.restore()
+    files.checkpoint(JobState(params={"weights": np.ones(3, np.float32)}))
+    assert synced == ["history.csv", "participations.bin", "checkpoint.tmp"]
 
 
 def test_a_damaged_checkpoint_is_explained(tmp_path: Path) -> None:
     (tmp_path / "c.npz").write_bytes(b"PK nonsense")
     with pytest.raises(DamagedFileError, match=r"c.npz must be a checkpoint; got"):
         read_checkpoint(tmp_path / "c.npz")
+    write_checkpoint(tmp_path / "c.npz", JobState(7, 1.0, {"w": np.zeros(2)}))
+    content = (tmp_path / "c.npz").read_bytes()
+    for place in range(len(content)):
+        flipped = bytes([content[place] ^ 32])
+        (tmp_path / "c.npz").write_bytes(content[:place] + flipped + content[place + 1 :])
+        with contextlib.suppress(DamagedFileError):
+            read_checkpoint(tmp_path / "c.npz")
 
 
 def test_a_run_stopped_at_its_target_stays_stopped(tmp_path: Path) -> None:
@@ -218,8 +349,6 @@ def test_a_run_stopped_at_its_target_stays_stopped(tmp_path: Path) -> None:
 
 def test_a_parquet_history_does_not_outlive_its_run(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs the extra 'parquet'")
-    from oort.simulation import read_runs
-
     run(small(output={"format": "parquet"}), tmp_path)
     assert (tmp_path / "oort-seed0" / "history.parquet").is_file()
     longer = small(output={"format": "parquet"}, rounds={"count": 8})
@@ -230,10 +359,65 @@ def test_a_parquet_history_does_not_outlive_its_run(tmp_path: Path) -> None:
 
 
 def test_a_run_still_being_written_can_be_reported(tmp_path: Path) -> None:
-    from oort.simulation import read_runs
-
     calls = iter([False] * 3 + [True])
     run(small(), tmp_path, stop=lambda: next(calls))
-    with (tmp_path / "oort-seed0" / "participations.csv").open("a") as stream:
-        stream.write("5,1")
+    with (tmp_path / "oort-seed0" / "participations.bin").open("ab") as stream:
+        stream.write(b"5,1")
     assert len(read_runs([tmp_path])[0].records) == 4
+
+
+def test_short_rounds_are_written_together_and_long_ones_as_they_end(tmp_path: Path) -> None:
+    files = CellFolder(tmp_path / "oort-seed0")
+    files.restore()
+    job = Job(create(small(), seed=0), StrategyConfig(kind="oort"))
+    files.append(job.play())
+    assert rounds_played(tmp_path) == 0
+    files._written_at -= WRITE_EVERY_S
+    files.append(job.play())
+    assert rounds_played(tmp_path) == 2
+    files.append(job.play())
+    assert rounds_played(tmp_path) == 2
+    files.flush()
+    assert rounds_played(tmp_path) == 3
+
+
+def test_rounds_before_an_error_are_on_disk(tmp_path: Path) -> None:
+    def fail(_: object, record: RoundRecord) -> None:
+        if record.round == 2:
+            message = "no more"
+            raise RuntimeError(message)
+
+    with pytest.raises(RuntimeError, match="no more"):
+        run(small(), tmp_path, progress=fail)
+    assert rounds_played(tmp_path) == 2
+
+
+ONE = [{"kind": "random"}]
+
+
+@pytest.mark.parametrize("damage", [None, "junk\n"])
+def test_timings_are_no_part_of_a_run_and_do_not_stop_it(
+    tmp_path: Path, damage: str | None
+) -> None:
+    assert not run(small(strategies=ONE), tmp_path, stop=lambda: True)
+    timings = tmp_path / "random-seed0" / "timings.csv"
+    if damage is None:
+        timings.unlink()
+    else:
+        timings.write_text(timings.read_text() + damage)
+    assert run(small(strategies=ONE), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["history.csv", "participations.bin"])
+def test_a_file_of_a_run_that_is_gone_is_named(tmp_path: Path, name: str) -> None:
+    assert not run(small(strategies=ONE), tmp_path, stop=lambda: True)
+    (tmp_path / "random-seed0" / name).unlink()
+    with pytest.raises(DamagedFileError, match=name):
+        run(small(strategies=ONE), tmp_path)
+
+
+def test_a_kill_before_the_settings_were_written_leaves_a_folder_that_can_be_used(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.tmp").write_text('{"na')
+    assert run(small(strategies=ONE), tmp_path)

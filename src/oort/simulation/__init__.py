@@ -2,6 +2,7 @@
 
     settings       settings that check themselves
     config         what a simulation is; ``load`` reads it from TOML
+    files          files that others wrote, which may be damaged
     tables         figures of real devices, datasets and availability that ship with Oort
     streams        randomness that belongs to one client in one round
     population     devices: speed, duration of a participation, what goes wrong in it
@@ -20,6 +21,7 @@
     history        a row per round, a row per participation
     sinks          TensorBoard, MLflow
     store          a run on disk, to go on from
+    alone          one process at a time in its folder
     experiment     every strategy under every seed
     report         what runs say: time to accuracy, speed-ups
     demo           digits on 14,477 phones: the experiment behind ``oort demo``

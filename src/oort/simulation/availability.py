@@ -4,16 +4,16 @@
     DailyCycle     sessions generated per client and day, as in the FLASH traces
     Trace          sessions from a file, folded onto whole days and repeated
 
-All answer the same three questions: who is online at a time, until when, and when somebody is
-next. Times are seconds since the simulation began; ``start_hour`` says what hour of the day that
-was.
+All answer the same two questions: who is online at a time, and until when. Times are seconds since
+the simulation began; ``start_hour`` says what hour of the day that was.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,14 +23,17 @@ import numpy as np
 from oort.errors import ConfigError
 from oort.randomness import generator_for
 from oort.simulation.config import AvailabilityConfig
-from oort.simulation.streams import hashed_uniform
+from oort.simulation.files import UNREADABLE, unpacked
+from oort.simulation.streams import hashed_uniform, hashed_uniforms
 from oort.simulation.tables import at_quantile, table
 from oort.types import Floats, Mask, Rows
 
 DAY_S = 86_400.0
 NOON = 12  #: the hour
+LAST_S = 36_525 * DAY_S  #: traces are of days or weeks: what ends later is no session
 MOST_SESSIONS = 8  #: kept per client and day; 98 % of users have fewer
 WAITING_STEP_S = 60.0
+DRAWN_AT_ONCE = 65_536  #: clients
 
 
 class Availability(Protocol):
@@ -56,6 +59,30 @@ class AlwaysOn:
     def online_until(self, clock_s: float, rows: Rows) -> Floats:
         """For ever."""
         return np.full(len(rows), np.inf)
+
+
+@dataclass(frozen=True)
+class _Sessions:
+    """The sessions of a day, client after client and in order."""
+
+    owner: Rows
+    first: Rows  #: where each client's begin, and one more for the end
+    begin_s: Floats
+    end_s: Floats
+
+    @classmethod
+    def counted(cls, count: Rows, begin_s: Floats, end_s: Floats) -> _Sessions:
+        """The sessions of clients of which each has so many."""
+        return cls(np.repeat(np.arange(len(count)), count), _first(count), begin_s, end_s)
+
+    def of(self, rows: Rows) -> tuple[Floats, Floats]:
+        """Begin and end of these clients' sessions, a row for each; NaN where one has fewer."""
+        slots = np.arange(MOST_SESSIONS)
+        places = self.first[rows][:, None] + slots
+        there = places < self.first[rows + 1][:, None]
+        begin_s, end_s = np.full((2, len(rows), MOST_SESSIONS), np.nan)
+        begin_s[there], end_s[there] = self.begin_s[places[there]], self.end_s[places[there]]
+        return begin_s, end_s
 
 
 class DailyCycle:
@@ -87,59 +114,70 @@ class DailyCycle:
         day = math.floor(now_s / DAY_S)
         mask = np.zeros(len(self._rows), bool)
         for d in (day - 1, day):
-            begin_s, end_s = self._sessions(d)
-            mask |= np.any((begin_s <= now_s) & (now_s < end_s), axis=1)
+            sessions = self._sessions(d)
+            mask[sessions.owner[(sessions.begin_s <= now_s) & (now_s < sessions.end_s)]] = True
         return mask
 
     def online_until(self, clock_s: float, rows: Rows) -> Floats:
         """The end of the session, or of the last of a chain of overlapping ones."""
         now_s = clock_s + self._offset_s
         day = math.floor(now_s / DAY_S)
-        days = [self._sessions(d) for d in range(day - 1, day + 3)]
-        begin_s = np.concatenate([b[rows] for b, _ in days], axis=1)
-        end_s = np.concatenate([e[rows] for _, e in days], axis=1)
-        until_s = np.full(len(rows), now_s)
-        for _ in range(begin_s.shape[1]):
-            covers = (begin_s <= until_s[:, None]) & (until_s[:, None] < end_s)
-            until_s = np.maximum(until_s, np.where(covers, end_s, -np.inf).max(axis=1))
-            if not covers.any():
-                break
+        days = [self._sessions(d).of(rows) for d in (day - 1, day)]
+        until_s = _chained(days, np.full(len(rows), now_s))
+        for later in (day + 1, day + 2):
+            if not np.any(until_s >= later * DAY_S):
+                break  # nobody is online when sessions of that day begin, and none need be drawn
+            days.append(self._later(later, rows))
+            until_s = _chained(days, until_s)
         return until_s - self._offset_s
 
-    def _drawn(self, day: int) -> tuple[Floats, Floats]:
-        """Begin and end of each client's sessions of one day; both NaN where it has fewer."""
-        slots = np.arange(MOST_SESSIONS, dtype=np.int64)
-        keys = self._rows[:, None] * MOST_SESSIONS + slots | np.int64(day + 2) << 40
-        count = np.floor(self._rate + hashed_uniform(self._seed, keys[:, 0], "count"))
-        group = np.searchsorted(self._fewest[1:], count, side="right")
-        hour = self._hour(group, self._spread(keys, slots, count))
-        hour = np.sort(np.where(slots < count[:, None], hour, np.nan), axis=1)
-        place = hashed_uniform(self._seed, keys, "length") * (self._length_s.shape[2] - 1)
-        below = place.astype(np.int64)
-        begins = np.nan_to_num(hour).astype(np.int64).clip(0, 23)
-        low_s = self._length_s[group[:, None], begins, below]
-        high_s = self._length_s[group[:, None], begins, below + 1]
-        begin_s, end_s = _in_a_row(
-            day * DAY_S + hour * 3600.0, low_s + (high_s - low_s) * (place - below)
-        )
-        return begin_s, np.minimum(end_s, (day + 2) * DAY_S)
+    def _later(self, day: int, rows: Rows) -> tuple[Floats, Floats]:
+        """These clients' sessions of a day to come; many clients' are not all drawn for a few."""
+        if len(self._rows) <= DRAWN_AT_ONCE:
+            return self._sessions(day).of(rows)
+        theirs = _Sessions.counted(*self._drawn_for(rows, day))
+        return theirs.of(np.arange(len(rows)))
 
-    def _spread(self, keys: Rows, slots: Rows, count: Floats) -> Floats:
-        """Places in the distribution of beginnings, one in each of as many equal parts of it.
+    def _drawn(self, day: int) -> _Sessions:
+        """The sessions of one day; a part of the clients at a time, which takes less memory."""
+        parts = np.split(self._rows, range(DRAWN_AT_ONCE, len(self._rows), DRAWN_AT_ONCE))
+        drawn = [self._drawn_for(rows, day) for rows in parts]
+        return _Sessions.counted(*map(np.concatenate, zip(*drawn, strict=True)))
 
-        A phone that charges overnight does so once: drawn independently, several of a client's
-        sessions would begin in the same evening, and fewer clients would be online at night.
+    def _drawn_for(self, rows: Rows, day: int) -> tuple[Rows, Floats, Floats]:
+        """How many sessions each of these clients has that day, and begin and end of all."""
+        keys = rows * MOST_SESSIONS | np.int64(day + 2) << 40
+        wanted = np.floor(self._rate[rows] + hashed_uniform(self._seed, keys, "count"))
+        count = np.minimum(wanted, MOST_SESSIONS).astype(np.int64)
+        first = _first(count)
+        begin_s, end_s = np.empty((2, first[-1]))
+        for number in np.unique(wanted[wanted > 0]).tolist():
+            alike = np.flatnonzero(wanted == number)
+            slots = np.arange(min(int(number), MOST_SESSIONS))
+            places = first[alike][:, None] + slots
+            drawn = self._drawn_alike(keys[alike][:, None] + slots, number, day)
+            begin_s[places], end_s[places] = drawn
+        return count, begin_s, np.minimum(end_s, (day + 2) * DAY_S)
+
+    def _drawn_alike(self, keys: Rows, number: float, day: int) -> tuple[Floats, Floats]:
+        """Begin and end of the sessions of clients that have as many that day.
+
+        Each begins in one of as many equal parts of the distribution of beginnings: a phone that
+        charges overnight does so once. Drawn independently, several of a client's sessions would
+        begin in the same evening, and fewer clients would be online at night.
         """
-        within = hashed_uniform(self._seed, keys, "begin")
-        return np.asarray((slots + within) / np.maximum(count, 1.0)[:, None])
-
-    def _hour(self, group: Rows, u: Floats) -> Floats:
-        """The hour after noon at these places of the beginnings of each client's group."""
-        hour = np.empty_like(u)
-        for number, ends in enumerate(self._starts):
-            mine = group == number
-            hour[mine] = np.interp(u[mine], np.concatenate([[0.0], ends]), np.arange(25.0))
-        return hour
+        group = np.searchsorted(self._fewest[1:], number, side="right")
+        within, place = hashed_uniforms(self._seed, keys, ["begin", "length"])
+        part = (np.arange(keys.shape[1]) + within) / number
+        ends = np.concatenate([[0.0], self._starts[group]])
+        hour = np.sort(np.interp(part, ends, np.arange(25.0)), axis=1)
+        hours, levels = self._length_s[group].shape
+        place *= levels - 1
+        below = place.astype(np.int64)
+        entry = np.minimum(hour.astype(np.int64), hours - 1) * levels + below
+        low_s, high_s = (self._length_s[group].ravel().take(entry + i) for i in (0, 1))
+        length_s = low_s + (high_s - low_s) * (place - below)
+        return _in_a_row(day * DAY_S + hour * 3600.0, length_s)
 
 
 class Trace:
@@ -160,7 +198,7 @@ class Trace:
         )
         self.period_s = DAY_S * max(1, round(float(np.quantile(sessions[:, 1], 0.99)) / DAY_S))
         self._offset_s = start_hour * 3600.0
-        self._owner, self._begin_s, self._end_s = _folded(owner, sessions, self.period_s)
+        self._owner, self._begin_s, self._end_s = _merged(*_folded(owner, sessions, self.period_s))
         self._num_users = len(users)
 
     def online(self, clock_s: float) -> Mask:
@@ -176,10 +214,10 @@ class Trace:
         phase_s = (clock_s + self._offset_s) % self.period_s
         until_s = np.full(self._num_users, phase_s)
         for turn_s in (0.0, self.period_s):
-            for _ in range(3):
-                at_s = until_s[self._owner] - turn_s
-                covers = (self._begin_s <= at_s) & (at_s < self._end_s)
-                np.maximum.at(until_s, self._owner[covers], self._end_s[covers] + turn_s)
+            at_s = until_s[self._owner] - turn_s
+            covers = (self._begin_s <= at_s) & (at_s < self._end_s)
+            until_s[self._owner[covers]] = self._end_s[covers] + turn_s
+        until_s[until_s >= phase_s + self.period_s] = np.inf  # the period repeats for ever
         return np.asarray(clock_s + until_s[self._user[rows]] - phase_s)
 
 
@@ -197,15 +235,14 @@ def read_trace(path: str | Path) -> list[list[tuple[float, float]]]:
 
     FLASH writes ``{user: [[start, end], …]}``, FedScale lists ``active`` and ``inactive`` times.
 
-    Sessions that end before they begin or lie more than a day before the start are dropped, as are
-    users without any.
+    Sessions that end before they begin, lie more than a day before the start or end after a
+    century are dropped, as are users without any.
     """
     file = Path(path)
     try:
-        content = file.read_bytes()
-        raw = json.loads(gzip.decompress(content) if file.suffix == ".gz" else content)
+        raw = json.loads(unpacked(file))
         users = [_sessions_of(entry) for entry in raw.values()]
-    except (OSError, ValueError, AttributeError, TypeError, KeyError) as error:
+    except UNREADABLE as error:
         wanted = "availability.path must be a FLASH or FedScale availability file"
         message = f"{file}: {wanted}; got {error!r}"
         raise ConfigError(message) from error
@@ -216,9 +253,26 @@ def read_trace(path: str | Path) -> list[list[tuple[float, float]]]:
     return users
 
 
+def _first(count: Rows) -> Rows:
+    """Where each one's part of a list begins, and one more for the end."""
+    return np.concatenate([[0], np.cumsum(count)])
+
+
 def _from_noon(by_hour: Any) -> Floats:
     """Figures by group and hour of the day, beginning with the hour after noon."""
     return np.roll(np.asarray(by_hour, np.float64), -NOON, axis=1)
+
+
+def _chained(days: Sequence[tuple[Floats, Floats]], until_s: Floats) -> Floats:
+    """The ends of the sessions that go on at these times, or of the last of overlapping ones."""
+    begin_s = np.concatenate([begin_s for begin_s, _ in days], axis=1)
+    end_s = np.concatenate([end_s for _, end_s in days], axis=1)
+    for _ in range(begin_s.shape[1]):
+        covers = (begin_s <= until_s[:, None]) & (until_s[:, None] < end_s)
+        if not covers.any():
+            break
+        until_s = np.maximum(until_s, np.where(covers, end_s, -np.inf).max(axis=1))
+    return until_s
 
 
 def _in_a_row(begin_s: Floats, length_s: Floats) -> tuple[Floats, Floats]:
@@ -236,7 +290,7 @@ def _sessions_of(entry: Any) -> list[tuple[float, float]]:
         pairs = [(s, next((e for e in ends if e > s), s)) for s in sorted(entry["active"])]
     else:
         pairs = [(s, e) for s, e in entry]
-    return [(float(s), float(e)) for s, e in pairs if e > s >= -DAY_S]
+    return [(float(s), float(e)) for s, e in pairs if LAST_S >= e > s >= -DAY_S]
 
 
 def _folded(owner: Rows, sessions: Floats, period_s: float) -> tuple[Rows, Floats, Floats]:
@@ -250,3 +304,23 @@ def _folded(owner: Rows, sessions: Floats, period_s: float) -> tuple[Rows, Float
         np.concatenate([begin_s, np.zeros(np.count_nonzero(over))]),
         np.concatenate([np.minimum(end_s, period_s), end_s[over] - period_s]),
     )
+
+
+def _merged(owner: Rows, begin_s: Floats, end_s: Floats) -> tuple[Rows, Floats, Floats]:
+    """Sessions of which none overlaps or touches another of its owner; in order.
+
+    >>> begins, ends = np.array([5.0, 0.0, 9.0]), np.array([9.0, 6.0, 9.5])
+    >>> [column.tolist() for column in _merged(np.array([7, 7, 7]), begins, ends)]
+    [[7], [0.0], [9.5]]
+    """
+    merged: list[tuple[int, float, float]] = []
+    order = np.lexsort((begin_s, owner))
+    columns = (owner[order].tolist(), begin_s[order].tolist(), end_s[order].tolist())
+    for who, begin, end in zip(*columns, strict=True):
+        before = merged[-1] if merged else (-1, 0.0, 0.0)
+        if before[0] == who and begin <= before[2]:
+            merged[-1] = (who, before[1], max(before[2], end))
+        else:
+            merged.append((who, begin, end))
+    owners, begins, ends = zip(*merged, strict=True)
+    return np.array(owners, np.int64), np.array(begins, np.float64), np.array(ends, np.float64)

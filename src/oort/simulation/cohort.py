@@ -45,6 +45,7 @@ class CohortTrainer:
         self._world = world
         self._executor = executor
         self._lap = lap
+        self._distinct = np.minimum(world.samples, world.data.sizes)
 
     def __call__(
         self, params: Params, clients: Rows, luck: Participations, round_number: int
@@ -62,13 +63,17 @@ class CohortTrainer:
                 rejected=brought.diverged,
             )
             new = ending.completed[~brought.trained[ending.completed]]
-            if len(new) == 0:
-                return ending, brought.mean(weights)
-            self._train(brought, params, clients, new, weights, round_number)
+            if len(new):
+                self._train(brought, params, clients, new, weights, round_number)
+            if not brought.diverged[new].any():
+                self._lap("bookkeeping")
+                trained = brought.mean(weights)
+                self._lap("aggregate")
+                return ending, trained
 
     def distinct(self, clients: Rows) -> Rows:
         """Samples that each client trains on, repeats not counted."""
-        return np.minimum(self._world.samples[clients], self._world.data.sizes[clients])
+        return self._distinct[clients]
 
     def _weights(self, clients: Rows) -> Floats:
         if self._world.config.server.weighting == "equal":

@@ -19,6 +19,7 @@ The sections are tables of the file, their fields its keys.
 from __future__ import annotations
 
 import dataclasses
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -31,6 +32,7 @@ from oort.simulation.settings import (
     build,
     file_name,
     flag,
+    label,
     maybe,
     number,
     one_of,
@@ -48,6 +50,7 @@ SIZES = ("equal", "lognormal", "openimage", "reddit", "stackoverflow", "speech")
 NUMPY_MODELS = ("softmax", "mlp")
 TORCH_MODELS = ("cnn", "mobilenet", "chars")
 STRATEGIES = ("oort", "random", "round-robin")
+IN_A_PATH = "./\\"  #: what tells a path from a name that is misspelt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +63,16 @@ class DataConfig(Settings):
         None, maybe(text("a path")), "folder that holds the dataset's files"
     )
     clients: int | None = setting(
-        None, maybe(whole(1)), "how many clients; unset: as many as the dataset has"
+        None,
+        maybe(whole(1)),
+        "how many clients; unset: all natural ones, all rows of counts, else 100 (digits: 200, "
+        "synthetic: 1000)",
     )
-    partition: str = setting(
-        "dirichlet",
-        one_of("iid", "dirichlet", "shards", "natural", "counts"),
-        "how labels spread over clients; natural: by the dataset's own ids",
+    partition: str | None = setting(
+        None,
+        maybe(one_of("iid", "dirichlet", "shards", "natural", "counts")),
+        "how labels spread over clients; natural: by the dataset's own ids; unset: natural for "
+        "shakespeare and a folder with ids, else dirichlet",
     )
     alpha: float = setting(
         0.5, number(above=True), "dirichlet: the smaller, the fewer labels per client"
@@ -78,7 +85,7 @@ class DataConfig(Settings):
     )
     sizes: str = setting(
         "equal",
-        one_of(*SIZES, other="a path to an .npy file of samples per client"),
+        one_of(*SIZES, other="a path to an .npy file of samples per client", with_any=IN_A_PATH),
         "how many samples clients hold",
     )
     mean_size: float | None = setting(
@@ -117,7 +124,8 @@ class DataConfig(Settings):
                 "set where data.partition is 'counts'",
                 self.counts,
             )
-        if self.dataset in ("folder", "flower") and self.path is None and self.name is None:
+        named = self.dataset == "flower" and self.name is not None
+        if self.dataset in ("folder", "flower") and self.path is None and not named:
             require(False, "data.path", f"set where data.dataset is {self.dataset!r}", None)
         largest = self.largest_size
         if largest is not None:
@@ -140,6 +148,7 @@ class DevicesConfig(Settings):
             "phones",
             "equal",
             other="a path to an .npz or .csv file with compute_ms_per_sample and bandwidth_kbps",
+            with_any=IN_A_PATH,
         ),
         "phones: drawn from the quantiles of 51,496 real phones",
     )
@@ -211,14 +220,21 @@ class LearnerConfig(Settings):
     section: ClassVar[str] = "learner"
     model: str = setting(
         "softmax",
-        one_of(*NUMPY_MODELS, *TORCH_MODELS, other="'package.module:Class' of a torch.nn.Module"),
+        one_of(
+            *NUMPY_MODELS,
+            *TORCH_MODELS,
+            other="'package.module:Class' of a torch.nn.Module",
+            with_any=":",
+        ),
         "what is trained; softmax and mlp need NumPy alone",
     )
     hidden: tuple[int, ...] = setting(
         (64,), several(whole(1), "a list of layer widths"), "mlp: widths of hidden layers"
     )
     model_settings: dict[str, Any] = setting(dict, table(), "keyword arguments of a torch model")  # noqa: RUF009
-    learning_rate: float = setting(0.05, number(above=True), "of the client's gradient steps")
+    learning_rate: float = setting(
+        0.05, number(high=1e38, above=True), "of the client's gradient steps"
+    )
     batch_size: int = setting(32, whole(1), "samples per step")
     work: str = setting(
         "steps", one_of("steps", "epochs"), "whether a round is some steps or passes over the data"
@@ -382,12 +398,10 @@ class StrategyConfig(Settings):
     section: ClassVar[str] = "strategies"
     kind: str = setting(
         "oort",
-        one_of(*STRATEGIES, other="'package.module:factory' of a TrainingSelector"),
+        one_of(*STRATEGIES, other="'package.module:factory' of a TrainingSelector", with_any=":"),
         "how participants are picked",
     )
-    name: str | None = setting(
-        None, maybe(text("a name")), "what reports call it; unset: its kind"
-    )
+    name: str | None = setting(None, maybe(label()), "what reports call it; unset: its kind")
     settings: dict[str, Any] = setting(dict, table(), "oort: settings of TrainingConfig")  # noqa: RUF009
 
     @property
@@ -415,7 +429,9 @@ class SimulationConfig(Settings):
         "simulation", file_name(), "what the run, and the folder that it goes into, is called"
     )
     seeds: tuple[int, ...] = setting(
-        (0,), several(whole(0), "a list of whole numbers, 0 or more"), "one run per seed"
+        (0,),
+        several(whole(0, 2**63 - 1), "a list of seeds"),
+        "one run per seed",
     )
     data: DataConfig = field(default_factory=DataConfig)
     devices: DevicesConfig = field(default_factory=DevicesConfig)
@@ -508,10 +524,11 @@ SECTIONS: dict[str, type[Settings]] = {
 def load(path: str | Path) -> SimulationConfig:
     """The experiment that a TOML file describes; paths in it are relative to the file.
 
+    Paths are kept from the root, so that a run can go on wherever it is called from.
+
     Raises:
         ConfigError: The file is missing, is not TOML, or holds a wrong setting. The message names
-        the file, the key
-            and what is allowed.
+            the file, the key and what is allowed.
     """
     file = Path(path)
     try:
@@ -531,15 +548,16 @@ def load(path: str | Path) -> SimulationConfig:
 
 
 def _resolved(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same values with relative paths made relative to the file that names them."""
-    for section, key in (("data", "path"), ("data", "counts"), ("availability", "path")):
+    """The same values with paths relative to the file that names them made absolute."""
+    always = (("data", "path"), ("data", "counts"), ("availability", "path"))
+    perhaps = (("data", "sizes"), ("devices", "source"))
+    for section, key in (*always, *perhaps):
         named = values.get(section)
-        if isinstance(named, dict) and isinstance(named.get(key), str):
-            named[key] = str(folder / named[key])
-    for section, key in (("data", "sizes"), ("devices", "source")):
-        named = values.get(section)
-        if isinstance(named, dict) and isinstance(named.get(key), str) and "." in named[key]:
-            named[key] = str(folder / named[key])
+        given = named.get(key) if isinstance(named, dict) else None
+        if not isinstance(named, dict) or not isinstance(given, str) or not given:
+            continue
+        if (section, key) in always or set(given) & set(IN_A_PATH):
+            named[key] = os.path.abspath(folder / given)
     return values
 
 

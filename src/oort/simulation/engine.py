@@ -8,15 +8,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from oort.errors import ConfigError
+from oort.errors import ConfigError, require
 from oort.protocols import TrainingSelector
 from oort.simulation import executor as executors
 from oort.simulation import strategies
@@ -86,9 +85,13 @@ class Job:
         past: Iterator[tuple[RoundRecord, Sequence[Participation]]] | None = None,
     ) -> None:
         self.world = world
-        self.state = state or JobState(params=world.learner.initial(world.seed))
+        initial = world.learner.initial(world.seed)
+        self.state = state or JobState(params=initial)
+        _require_fits(self.state, initial)
         self._config = world.config
-        self._selector = strategies.create(strategy, seed=world.seed)
+        self._selector = strategies.create(
+            strategy, seed=world.seed, planned_rounds=world.config.rounds.count
+        )
         self._selector.register_clients(
             np.arange(world.num_clients), expected_duration_s=world.hint_s
         )
@@ -120,16 +123,15 @@ class Job:
         watch.lap("select")
         luck = self._luck(picked)
         ending, trained = self._train(self.state.params, picked.rows, luck, number)
-        watch.lap("bookkeeping")
         params, server = self._aggregate(trained)
         watch.lap("aggregate")
         parts = self._attendance(picked, luck, ending, trained)
-        self._tell(parts)
+        self._tell(parts, _spans(ending))
         watch.lap("bookkeeping")
         self.state = JobState(number, picked.started_s + ending.duration_s, params, server)
         scores = self._evaluate(params) if self._is_tested(number) else Scores()
         watch.lap("evaluate")
-        record = self._record(picked, ending, trained, scores)
+        record = self._record(picked, ending, trained, parts, scores)
         self._target_reached = self._reaches_target(scores)
         watch.lap("bookkeeping")
         return RoundResult(record, parts, watch.laps_s)
@@ -192,16 +194,15 @@ class Job:
             round_number=picked.selection.round_number,
         )
         leaves_after_s = self.world.availability.online_until(started_s, rows) - started_s
-        return dataclasses.replace(
-            luck, drops_after_s=np.minimum(luck.drops_after_s, leaves_after_s)
-        )
+        return Participations(luck.duration_s, np.minimum(luck.drops_after_s, leaves_after_s))
 
     def _aggregate(self, trained: Trained) -> tuple[Params, ServerState]:
         if not trained.mean_update:
             return self.state.params, self.state.server
-        params, server = aggregate(
-            self.state.params, trained.mean_update, self.state.server, self._config.server
-        )
+        with np.errstate(all="ignore"):  # a step beyond all floats is not taken, see below
+            params, server = aggregate(
+                self.state.params, trained.mean_update, self.state.server, self._config.server
+            )
         if not all(np.isfinite(value).all() for value in params.values()):
             return self.state.params, self.state.server
         return params, server
@@ -228,12 +229,9 @@ class Job:
             mean_squared_loss=loss,
         )
 
-    def _tell(self, parts: Attendance) -> None:
-        """Report every outcome to the selector."""
-        for outcome in OUTCOMES.tolist():
-            some = np.flatnonzero(parts.outcome == outcome)
-            if len(some) == 0:
-                continue
+    def _tell(self, parts: Attendance, spans: Iterable[tuple[str, slice]]) -> None:
+        """Report every outcome to the selector, given where in the columns each stands."""
+        for outcome, some in spans:
             measured: dict[str, Any] = {}
             if outcome == Outcome.COMPLETED:
                 measured["num_samples"] = parts.num_samples[some]
@@ -248,14 +246,19 @@ class Job:
             )
 
     def _record(
-        self, picked: _Picked, ending: Ending, trained: Trained, scores: Scores
+        self,
+        picked: _Picked,
+        ending: Ending,
+        trained: Trained,
+        parts: Attendance,
+        scores: Scores,
     ) -> RoundRecord:
         selection, rows = picked.selection, picked.rows
         done = ending.completed
         diverged = int(np.count_nonzero(trained.diverged))
         seen = int(trained.seen[done].sum())
-        distinct = self._train.distinct(rows[done])
-        utility = distinct * np.sqrt(trained.mean_squared_loss[done])
+        first = slice(len(done))
+        utility = parts.num_samples[first] * np.sqrt(parts.mean_squared_loss[first])
         message_bytes = round(self.world.transfer_mb * 1e6)
         return RoundRecord(
             round=selection.round_number,
@@ -300,10 +303,34 @@ class Job:
                 "got other clients: this version of the selector or its settings differ"
             )
             raise ConfigError(message)
-        attendance = Attendance.of(parts)
+        attendance = parts if isinstance(parts, Attendance) else Attendance.of(parts)
         self._meet(attendance.client)
-        self._tell(attendance)
+        self._tell(attendance, attendance.by_outcome())
         self._target_reached = self._reaches_target(Scores(accuracy=record.accuracy))
+
+
+def _require_fits(state: JobState, initial: Params) -> None:
+    """Refuse to go on with another model than the learner's.
+
+    Raises:
+        ConfigError: Names or shapes of parameters differ.
+    """
+    wanted = {name: value.shape for name, value in initial.items()}
+    remembered = [p for p in (state.server.first, state.server.second) if p]
+    for params in (state.params, *remembered):
+        given = {name: value.shape for name, value in params.items()}
+        require(given == wanted, "the model to go on with", f"of shapes {wanted}", given)
+
+
+def _spans(ending: Ending) -> Iterator[tuple[str, slice]]:
+    """Where in the columns of a round's attendance those with each outcome stand, if there are."""
+    begin = 0
+    for outcome, some in zip(
+        OUTCOMES.tolist(), (ending.completed, ending.failed, ending.unused), strict=True
+    ):
+        if len(some):
+            yield outcome, slice(begin, begin + len(some))
+        begin += len(some)
 
 
 class _Stopwatch:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -34,20 +34,40 @@ class Executor(Protocol):
 
 
 class InProcess:
-    """Trains chunks here: on threads for NumPy models, one after the other for torch's."""
+    """Trains chunks here: on threads for NumPy models, one after the other for torch's.
+
+    The calling thread is one of them: it would only have to be woken up when they are through.
+    """
 
     def __init__(self, learner: Learner, *, workers: int | None = None) -> None:
         self._learner = learner
         count = (workers or os.cpu_count() or 1) if learner.takes_threads else 1
-        self._threads = ThreadPoolExecutor(count) if count > 1 else None
+        self._others = count - 1
+        self._threads = ThreadPoolExecutor(self._others) if self._others else None
 
     def train(
         self, params: Params, pool: npt.NDArray[Any], chunks: Sequence[Chunk]
     ) -> list[ChunkResult]:
         """The results of the chunks, in their order."""
+        results: dict[int, ChunkResult] = {}
+        todo = iter(enumerate(chunks))
+
+        def work() -> None:
+            for place, chunk in todo:
+                results[place] = self._learner.train(params, pool, chunk)
+
         if self._threads is None:
-            return [self._learner.train(params, pool, chunk) for chunk in chunks]
-        return list(self._threads.map(lambda c: self._learner.train(params, pool, c), chunks))
+            work()
+        else:
+            count = min(self._others, len(chunks) - 1)
+            helping = [self._threads.submit(work) for _ in range(count)]
+            try:
+                work()
+            finally:
+                wait(helping)
+            for helper in helping:
+                helper.result()
+        return [results[place] for place in range(len(chunks))]
 
     def close(self) -> None:
         """End the threads."""

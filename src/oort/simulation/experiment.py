@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
+from oort.errors import missing_extra
 from oort.simulation import sinks, strategies
 from oort.simulation import world as worlds
+from oort.simulation.alone import alone_in
 from oort.simulation.config import SimulationConfig, StrategyConfig
 from oort.simulation.engine import Job, RoundResult
 from oort.simulation.history import RoundRecord
@@ -48,7 +51,19 @@ def check(config: SimulationConfig) -> None:
 
     Raises:
         ConfigError: A strategy's settings are wrong.
+        MissingExtraError: What trains, or takes the history, is not installed.
     """
+    output = config.output
+    needed = (
+        (config.learner.needs_torch, "this learner.model", "torch", "sim"),
+        (config.executor.kind == "ray", "executor.kind 'ray'", "ray", "ray"),
+        (output.format == "parquet", "output.format 'parquet'", "pyarrow", "parquet"),
+        (output.tensorboard, "output.tensorboard", "tensorboard", "tensorboard"),
+        (output.mlflow, "output.mlflow", "mlflow", "mlflow"),
+    )
+    for asked, what, package, extra in needed:
+        if asked and find_spec(package) is None:
+            missing_extra(what, package, extra)
     for strategy in config.strategies:
         strategies.create(strategy, seed=config.seeds[0])
 
@@ -74,9 +89,18 @@ def run(
     Raises:
         ConfigError: Settings do not fit one another or the data, or the folder holds another
             experiment.
+        LeaseError: Another process is at work in the folder.
     """
     check(config)
-    folder = RunFolder(Path(into))
+    with alone_in(Path(into)):
+        return _run(config, Path(into), progress, stop)
+
+
+def _run(
+    config: SimulationConfig, into: Path, progress: Progress | None, stop: Callable[[], bool]
+) -> bool:
+    """Run every cell that is not complete."""
+    folder = RunFolder(into)
     folder.open(config)
     world: World | None = None
     for cell in cells(config):
@@ -84,6 +108,7 @@ def run(
         if files.is_complete and not _extended(files, config):
             continue
         if world is None or world.seed != cell.seed:
+            world = None  # so that memory need not hold two
             world = worlds.create(config, seed=cell.seed)
         with known_threads(config):
             if not _run_cell(world, cell, files, progress, stop):
@@ -138,7 +163,7 @@ def _run_cell(
     restored = files.restore()
     state, past = restored if restored is not None else (None, [])
     job = Job(world, cell.strategy, state=state, past=iter(past))
-    open_sinks = sinks.create(output, files.path, cell.label)
+    open_sinks = sinks.create(output, files.path, cell.label, after=job.state.round)
     try:
         for result in job.rounds():
             files.append(result)
@@ -151,6 +176,7 @@ def _run_cell(
         files.complete(job.state, fmt=output.format)
         return True
     finally:
+        files.flush()
         job.close()
         for sink in open_sinks:
             sink.close()

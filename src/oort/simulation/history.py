@@ -2,7 +2,7 @@
 
 RoundRecord      a round: its clock, its people, its losses, its costs
 Participation    what one selected client did in it
-Attendance       what everyone did in it, as columns
+Attendance       what everyone did in it, as columns; in records while a run goes on
 write_csv, read_csv, write_parquet, read_table    files of either
 
 Numbers are written so that reading gives the same bits back. NaN is an empty cell.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -21,9 +22,21 @@ import numpy as np
 import numpy.typing as npt
 
 from oort.errors import DamagedFileError, missing_extra
-from oort.types import Floats, Rows
+from oort.simulation.files import UNREADABLE
+from oort.types import Floats, Outcome, Rows
 
 NOT_MEASURED = math.nan
+_OUTCOMES = [outcome.value for outcome in Outcome]
+_RECORD = np.dtype(
+    [
+        ("round", "<u4"),
+        ("outcome", "<u4"),
+        ("client", "<i8"),
+        ("duration_s", "<f8"),
+        ("num_samples", "<i8"),
+        ("mean_squared_loss", "<f8"),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +125,48 @@ class Attendance(Sequence[Participation]):
                 mean_squared_loss=loss,
             )
 
-    def lines(self) -> str:
-        """All rows as lines of CSV."""
-        return "".join(
-            f"{self.round},{client},{outcome},{seconds!r},{samples},{_written(loss)}\n"
-            for client, outcome, seconds, samples, loss in self._tuples()
+    def to_bytes(self) -> bytes:
+        """All rows as records of a fixed size, which takes a tenth of the time of CSV."""
+        records = np.empty(len(self), _RECORD)
+        for name in ("round", "client", "duration_s", "num_samples", "mean_squared_loss"):
+            records[name] = getattr(self, name)
+        for outcome, some in self.by_outcome():
+            records["outcome"][some] = _OUTCOMES.index(outcome)
+        return records.tobytes()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, *, of: str | Path = "participations") -> list[Attendance]:
+        """The rounds in such records; what is left of a torn last one is passed over.
+
+        Raises:
+            DamagedFileError: These are no such records; the message says ``of`` what they are.
+        """
+        whole = len(content) // _RECORD.itemsize
+        records = np.frombuffer(content, _RECORD, whole)
+        outcome, client = records["outcome"].max(initial=0), records["client"].min(initial=0)
+        if outcome >= len(_OUTCOMES) or client < 0:
+            message = f"{of} must hold records; got outcome {outcome} or client {client}"
+            raise DamagedFileError(message)
+        edges = np.flatnonzero(np.diff(records["round"].astype(np.int64))) + 1
+        return [cls._of_records(some) for some in np.split(records, edges) if len(some)]
+
+    @classmethod
+    def _of_records(cls, records: npt.NDArray[Any]) -> Attendance:
+        return cls(
+            round=int(records["round"][0]),
+            client=records["client"].astype(np.int64),
+            outcome=np.array(_OUTCOMES)[records["outcome"]],
+            duration_s=records["duration_s"].astype(np.float64),
+            num_samples=records["num_samples"].astype(np.int64),
+            mean_squared_loss=records["mean_squared_loss"].astype(np.float64),
         )
+
+    def by_outcome(self) -> Iterator[tuple[str, slice]]:
+        """Rows that follow one another and have the same outcome: the outcome, and where."""
+        edges = np.flatnonzero(self.outcome[1:] != self.outcome[:-1]) + 1
+        for begin, end in pairwise([0, *edges.tolist(), len(self)]):
+            if end > begin:
+                yield str(self.outcome[begin]), slice(begin, end)
 
     def _tuples(self) -> Iterator[tuple[int, str, float, int, float]]:
         return zip(
@@ -154,7 +203,7 @@ def read_csv(path: Path, kind: type[Row], *, until: int | None = None) -> list[R
     Raises:
         DamagedFileError: The file is not one of these, or a row in it cannot be read.
     """
-    with path.open(encoding="utf-8", newline="") as stream:
+    with path.open(encoding="ascii", errors="replace", newline="") as stream:
         if stream.readline() != header(kind):
             message = f"{path} must begin with the columns of {kind.__name__}; got something else"
             raise DamagedFileError(message)
@@ -185,7 +234,11 @@ def write_parquet(path: Path, kind: type[Row], rows: Sequence[Row]) -> None:
 
 
 def read_table(folder: Path, name: str, kind: type[Row]) -> list[Row]:
-    """The rows of ``name`` in a run's folder, CSV or Parquet."""
+    """The rows of ``name`` in a run's folder, CSV or Parquet.
+
+    Raises:
+        DamagedFileError: The file is not one of these, or cannot be read.
+    """
     parquet = folder / f"{name}.parquet"
     if not parquet.is_file():
         return read_csv(folder / f"{name}.csv", kind)
@@ -193,7 +246,11 @@ def read_table(folder: Path, name: str, kind: type[Row]) -> list[Row]:
         import pyarrow.parquet as pq
     except ImportError:
         missing_extra("a Parquet history", "pyarrow", "parquet")
-    return [kind(**row) for row in pq.read_table(parquet).to_pylist()]
+    try:
+        return [kind(**row) for row in pq.read_table(parquet).to_pylist()]
+    except UNREADABLE as error:
+        message = f"{parquet} must be a table of {kind.__name__}; got {error}"
+        raise DamagedFileError(message) from error
 
 
 def _written(value: Any) -> str:
@@ -216,7 +273,11 @@ def _float(text: str) -> float:
     return float(text) if text else NOT_MEASURED
 
 
-_READERS: dict[Any, Callable[[str], Any]] = {"str": str, "int": int, "float": _float}
+def _outcome(text: str) -> str:
+    return Outcome(text).value
+
+
+_READERS: dict[Any, Callable[[str], Any]] = {"str": _outcome, "int": int, "float": _float}
 
 #: the columns of either file, and what reads a cell
 _COLUMNS = {

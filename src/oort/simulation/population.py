@@ -22,11 +22,13 @@ from scipy.special import ndtr, ndtri
 from oort.errors import ConfigError
 from oort.randomness import generator_for
 from oort.simulation.config import DevicesConfig, LearnerConfig
-from oort.simulation.streams import hashed_uniform
+from oort.simulation.files import UNREADABLE, arrays
+from oort.simulation.streams import hashed_uniforms
 from oort.simulation.tables import at_quantile, table
 from oort.types import Floats, Integers, Rows
 
 TRAINING_COST = 3.0  #: a training step in inferences
+LEAST, MOST = 1e-6, 1e9  #: of either column: what takes for ever is no device
 COLUMNS = ("compute_ms_per_sample", "bandwidth_kbps")
 
 
@@ -106,7 +108,7 @@ def capped_samples(
     left_s = config.cap_s - transfer_s(devices.bandwidth_kbps[rows], transfer_mb)
     per_sample_s = TRAINING_COST * devices.compute_ms_per_sample[rows] / 1000.0
     fits = np.maximum(np.floor(left_s / per_sample_s), config.batch_size)
-    return np.minimum(samples, fits.astype(np.int64))
+    return np.minimum(samples, fits).astype(np.int64)
 
 
 def compute_s(samples: Integers, compute_ms_per_sample: Floats) -> Floats:
@@ -156,24 +158,23 @@ def participations(
     same luck.
     """
     keys = rows.astype(np.int64) | np.int64(round_number) << 36
-
-    def draw(purpose: str) -> Floats:
-        return hashed_uniform(seed, keys, purpose)
-
-    computing = compute_s(samples, devices.compute_ms_per_sample[rows]) * _varied(
-        draw("compute"), config.compute_variation
+    purposes = ["compute", "bandwidth"]
+    purposes += ["slows", "slows at"] if config.slowdown_rate else []
+    purposes += ["drops", "drops at"] if config.dropout_rate else []
+    drawn = dict(zip(purposes, hashed_uniforms(seed, keys, purposes), strict=True))
+    computing_s = compute_s(samples, devices.compute_ms_per_sample[rows])
+    computing_s *= _varied(drawn["compute"], config.compute_variation)
+    bandwidth_kbps = devices.bandwidth_kbps[rows] * _varied(
+        drawn["bandwidth"], config.bandwidth_variation
     )
-    bandwidth = devices.bandwidth_kbps[rows] * _varied(
-        draw("bandwidth"), config.bandwidth_variation
-    )
-    duration_s = computing + transfer_s(bandwidth, transfer_mb)
+    duration_s = computing_s + transfer_s(bandwidth_kbps, transfer_mb)
     if config.slowdown_rate:
-        slower_s = slowed_s(duration_s, draw("slows at"), config.slowdown_factor)
-        duration_s = np.where(draw("slows") < config.slowdown_rate, slower_s, duration_s)
+        slower_s = slowed_s(duration_s, drawn["slows at"], config.slowdown_factor)
+        duration_s = np.where(drawn["slows"] < config.slowdown_rate, slower_s, duration_s)
     drops_after_s = np.full(len(rows), np.inf)
     if config.dropout_rate:
-        drops = draw("drops") < config.dropout_rate
-        drops_after_s[drops] = (draw("drops at") * duration_s)[drops]
+        drops = drawn["drops"] < config.dropout_rate
+        drops_after_s[drops] = (drawn["drops at"] * duration_s)[drops]
     return Participations(duration_s, drops_after_s)
 
 
@@ -233,17 +234,18 @@ def _columns(path: Path) -> tuple[Floats, Floats]:
     wanted = f"{path}: devices.source must be an .npz or .csv file with {' and '.join(COLUMNS)}"
     try:
         if path.suffix == ".npz":
-            with np.load(path) as stored:
-                columns = {name: stored[name] for name in COLUMNS}
+            columns = dict(zip(COLUMNS, arrays(path, *COLUMNS), strict=True))
         else:
             with path.open(newline="") as stream:
                 lines = list(csv.DictReader(stream))
             columns = {name: np.array([float(line[name]) for line in lines]) for name in COLUMNS}
-    except (OSError, KeyError, ValueError) as error:
+    except (*UNREADABLE, csv.Error) as error:
         message = f"{wanted}; got {type(error).__name__}: {error}"
         raise ConfigError(message) from error
     for name, values in columns.items():
-        if not len(values) or not np.all(np.isfinite(values) & (np.asarray(values) > 0)):
-            message = f"{wanted}; got {name} that is empty, not finite or not positive"
+        there = np.asarray(values)
+        usable = there.dtype.kind in "iuf" and there.ndim == 1 and len(there)
+        if not usable or not np.all((there >= LEAST) & (there <= MOST)):
+            message = f"{wanted}, numbers from {LEAST:g} to {MOST:g}; got others in {name}"
             raise ConfigError(message)
     return columns[COLUMNS[0]], columns[COLUMNS[1]]

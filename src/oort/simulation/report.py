@@ -2,8 +2,9 @@
 
 Curve          one strategy under one seed
 read_runs      the curves in some runs' folders
+by_strategy    the curves that belong together: a strategy's, in one run
 time_to        when a curve first reaches an accuracy
-Comparison     strategies beside a baseline, with the spread over seeds
+compare        strategies beside a baseline, with the spread over seeds
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Curve:
     seed: int
     records: Sequence[RoundRecord]
     participations: Sequence[Participation]
-    num_clients: int
+    num_clients: int  #: as many as are known of, where the settings do not say
     complete: bool
 
     def column(self, name: str) -> Floats:
@@ -71,7 +72,9 @@ def read_runs(paths: Sequence[str | Path]) -> list[Curve]:
     Raises:
         ConfigError: A folder is not that of a run, or holds no round yet.
     """
-    curves = [curve for path in paths for curve in _read_run(Path(path))]
+    folders = [Path(path) for path in paths]
+    same_name = len({f.name for f in folders}) < len(folders)
+    curves = [c for f in folders for c in _read_run(f, str(f) if same_name else f.name)]
     if not any(curve.records for curve in curves):
         message = f"{', '.join(map(str, paths))} must hold at least one round; got none"
         raise ConfigError(message)
@@ -93,23 +96,42 @@ def usual_target(curves: Sequence[Curve]) -> float:
     return math.floor(min(best) * 100) / 100 if best else 0.0
 
 
+def by_strategy(curves: Sequence[Curve]) -> dict[str, list[Curve]]:
+    """Each strategy's curves; where there are several runs, each run's by itself."""
+    many_runs = len({c.run for c in curves}) > 1
+    groups: dict[str, list[Curve]] = {}
+    for curve in curves:
+        name = f"{curve.strategy} ({curve.run})" if many_runs else curve.strategy
+        groups.setdefault(name, []).append(curve)
+    return groups
+
+
+def usual_baseline(curves: Sequence[Curve]) -> str:
+    """What strategies are compared with: "random" where there is such a one, else the last."""
+    names = [c.strategy for c in curves]
+    return "random" if "random" in names else names[-1]
+
+
 def compare(curves: Sequence[Curve], target: float, *, baseline: str | None = None) -> list[Line]:
     """Each strategy's time to the target, beside the baseline's under the same seed.
 
-    The baseline is "random" where there is such a strategy, else the last one.
+    The baseline is "random" where there is such a strategy, else the last one; that of the same
+    run, or another run's where it has none.
     """
-    names = list(dict.fromkeys(c.strategy for c in curves))
-    base = baseline or ("random" if "random" in names else names[-1])
-    base_hours = {(c.run, c.seed): time_to(c, target)[0] for c in curves if c.strategy == base}
+    base = baseline or usual_baseline(curves)
+    hours = {(c.run, c.seed): time_to(c, target)[0] for c in curves if c.strategy == base}
+    elsewhere = {seed: value for (_, seed), value in hours.items()}
     return [
-        _line(name, [c for c in curves if c.strategy == name], target, base_hours)
-        for name in names
+        _line(name, some, target, [hours.get((c.run, c.seed), _other(c, elsewhere)) for c in some])
+        for name, some in by_strategy(curves).items()
     ]
 
 
-def _line(
-    name: str, curves: Sequence[Curve], target: float, base_hours: dict[tuple[str, int], float]
-) -> Line:
+def _other(curve: Curve, hours_by_seed: dict[int, float]) -> float:
+    return hours_by_seed.get(curve.seed, math.nan)
+
+
+def _line(name: str, curves: Sequence[Curve], target: float, base_hours: Sequence[float]) -> Line:
     reached = [time_to(c, target) for c in curves]
     return Line(
         strategy=name,
@@ -117,8 +139,7 @@ def _line(
         hours_to_target=tuple(hours for hours, _ in reached),
         rounds_to_target=tuple(rounds for _, rounds in reached),
         speedup=tuple(
-            _ratio(base_hours.get((c.run, c.seed), math.nan), hours)
-            for c, (hours, _) in zip(curves, reached, strict=True)
+            _ratio(base, hours) for base, (hours, _) in zip(base_hours, reached, strict=True)
         ),
         final_accuracy=tuple(_final(c) for c in curves),
         mean_round_s=tuple(float(c.column("duration_s").mean()) for c in curves),
@@ -141,27 +162,35 @@ def _final(curve: Curve) -> float:
     return float(accuracy[-last:].mean()) if len(accuracy) else math.nan
 
 
-def _read_run(path: Path) -> list[Curve]:
+def _read_run(path: Path, name: str) -> list[Curve]:
     config = RunFolder.config_of(path)
     curves = []
     for cell in cells(config):
         files = RunFolder(path).cell(cell.strategy, cell.seed)
         if not (files.path / "history.csv").is_file():
             continue
-        parts = _rows(files, "participations", Participation)
-        highest = max((p.client for p in parts), default=-1) + 1
+        parts = _participations(files)
+        records = _rows(files, "history", RoundRecord)
+        met = [p.client + 1 for p in parts] + [r.online for r in records]
         curves.append(
             Curve(
-                run=path.name,
+                run=name,
                 strategy=cell.strategy.label,
                 seed=cell.seed,
-                records=_rows(files, "history", RoundRecord),
+                records=records,
                 participations=parts,
-                num_clients=max(config.data.clients or 0, highest),
+                num_clients=max(config.data.clients or 0, *met, 0),
                 complete=files.is_complete,
             )
         )
     return curves
+
+
+def _participations(files: CellFolder) -> list[Participation]:
+    """What everyone did so far."""
+    if files.is_complete:
+        return read_table(files.path, "participations", Participation)
+    return [part for some in files.attendance() for part in some]
 
 
 def _rows(files: CellFolder, name: str, kind: type[Row]) -> list[Row]:

@@ -60,6 +60,9 @@ def close(
     if len(duration_s) == 0:
         message = "a round must have at least one client; got none"
         raise InvalidArgumentError(message)
+    turned_down = rejected is not None and bool(rejected.any())
+    if deadline_s is None and not turned_down and np.isinf(drops_after_s).all():
+        return _without_losses(duration_s, wanted)
     finishes = duration_s <= drops_after_s
     counts = finishes if rejected is None else finishes & ~rejected
     known_at_s = np.where(finishes, duration_s, drops_after_s)
@@ -78,3 +81,13 @@ def close(
     used_s = float(duration_s[completed].sum())
     wasted_s = float(known_at_s[failed].sum() + len(unused) * end_s)
     return Ending(completed, failed, unused, end_s, used_s, wasted_s)
+
+
+def _without_losses(duration_s: Floats, wanted: int) -> Ending:
+    """The same, where everyone who has the time finishes."""
+    arrival = np.argsort(duration_s, kind="stable")
+    completed, unused = arrival[:wanted], np.sort(arrival[wanted:])
+    times_s = duration_s[completed]
+    end_s = float(times_s[-1])
+    wasted_s = float(len(unused) * end_s)
+    return Ending(completed, arrival[:0], unused, end_s, float(times_s.sum()), wasted_s)

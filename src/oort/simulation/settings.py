@@ -1,13 +1,13 @@
 """Settings that check themselves: what a value must be stands beside the field that holds it.
 
     Rule              what is allowed, in words, and how a given value is taken in
-    number, whole, one_of, flag, text, numbers, maybe     the rules in use
+    number, whole, one_of, flag, text, file_name, maybe ...    the rules in use
     setting           a dataclass field with a default, a rule and one line of documentation
     Settings          base of the sections of a simulation config; checks every field when built
     build             a section from the table of a TOML file, refusing keys that it does not have
 
-Messages name the key as it is written in the file: ``data.alpha must be a number above 0; got
--1``.
+Messages name the key as it is written in the file: ``data.alpha must be a number above 0, up to
+1e12; got -1``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from oort.errors import ConfigError, require
 
+MOST = 10**9  #: the largest whole number: the product of two of them fits into 64 bits
+LONGEST_NAME = 200  #: bytes; file systems allow 255 for a name
+LARGEST = 1e12  #: the largest real number: what is computed from a few of them stays finite
+
 _Section = TypeVar("_Section", bound="Settings")
 
 
@@ -31,48 +35,54 @@ class Rule(NamedTuple):
     accept: Callable[[Any], Any]
 
 
-def number(low: float = 0.0, high: float = math.inf, *, above: bool = False) -> Rule:
+def number(low: float = 0.0, high: float = LARGEST, *, above: bool = False) -> Rule:
     """A real number from ``low`` (or above it) to ``high``.
 
     >>> number(0, 1).allowed
     'a number from 0 to 1'
     """
-    first = f"a number {'above' if above else 'from'} {low:g}"
+    first = f"a number above {low:g}, up to" if above else f"a number from {low:g} to"
 
     def accept(value: Any) -> float:
         if isinstance(value, (bool, str)):
             raise TypeError
-        real = float(value)
+        real = float(value)  # of a whole number beyond all floats: an OverflowError
         if not (math.isfinite(real) and (low < real if above else low <= real) and real <= high):
             raise ValueError
         return real
 
-    return Rule(first if math.isinf(high) else f"{first} to {high:g}", accept)
+    return Rule(f"{first} {high:g}".replace("e+", "e"), accept)
 
 
-def whole(low: int) -> Rule:
-    """A whole number, ``low`` or more."""
+def whole(low: int, high: int = MOST) -> Rule:
+    """A whole number from ``low`` to ``high``.
+
+    >>> whole(1).allowed
+    'a whole number from 1 to 1000000000'
+    """
 
     def accept(value: Any) -> int:
         if isinstance(value, bool):
             raise TypeError
         count = operator.index(value)
-        if count < low:
+        if not low <= count <= high:
             raise ValueError
         return count
 
-    return Rule(f"a whole number, {low} or more", accept)
+    return Rule(f"a whole number from {low} to {high}", accept)
 
 
-def one_of(*names: str, other: str = "") -> Rule:
-    """One of these names, or with ``other`` any text that the words describe.
+def one_of(*names: str, other: str = "", with_any: str = "") -> Rule:
+    """One of these names, or what ``other`` describes: a text with any of these characters.
 
     >>> one_of("always", "daily").allowed
     "one of 'always', 'daily'"
+    >>> one_of("equal", other="a path", with_any="./").accept("sizes.npy")
+    'sizes.npy'
     """
 
     def accept(value: Any) -> str:
-        if not isinstance(value, str) or not value or (value not in names and not other):
+        if not isinstance(value, str) or (value not in names and not set(value) & set(with_any)):
             raise ValueError
         return value
 
@@ -102,6 +112,23 @@ def text(what: str = "text") -> Rule:
     return Rule(what, accept)
 
 
+def label() -> Rule:
+    """Text that fits into a line of a table and, with a number, into the name of a folder.
+
+    >>> label().accept("a b")
+    'a b'
+    """
+
+    def accept(value: Any) -> str:
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise ValueError
+        if len(value.encode()) > LONGEST_NAME:
+            raise ValueError
+        return value
+
+    return Rule(f"a name in one line, {LONGEST_NAME} bytes at most", accept)
+
+
 def file_name() -> Rule:
     """Text that can be the name of a folder on any system.
 
@@ -111,22 +138,27 @@ def file_name() -> Rule:
 
     def accept(value: Any) -> str:
         allowed = isinstance(value, str) and all(c.isalnum() or c in "-_. " for c in value)
-        if not allowed or not value.strip(". "):
+        if not allowed or not value.strip(". ") or len(value.encode()) > LONGEST_NAME:
             raise ValueError
         return str(value)
 
-    return Rule("a name of letters, digits, spaces, '-', '_' and '.'", accept)
+    words = "a name of letters, digits, spaces, '-', '_' and '.'"
+    return Rule(f"{words}, {LONGEST_NAME} bytes at most", accept)
 
 
 def several(rule: Rule, what: str, *, empty: bool = False) -> Rule:
-    """A list of which every entry follows the rule; kept as a tuple."""
+    """A list of which every entry follows the rule; kept as a tuple.
+
+    >>> several(one_of("a", "b"), "a list of letters").allowed
+    "a list of letters, each one of 'a', 'b'"
+    """
 
     def accept(value: Any) -> tuple[Any, ...]:
         if isinstance(value, str) or not isinstance(value, Sequence) or not (value or empty):
             raise TypeError
         return tuple(rule.accept(v) for v in value)
 
-    return Rule(what, accept)
+    return Rule(f"{what}, each {rule.allowed}", accept)
 
 
 def maybe(rule: Rule) -> Rule:
@@ -200,7 +232,7 @@ def checked(rule: Rule, key: str, value: Any) -> Any:
     """
     try:
         return rule.accept(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         require(False, key, rule.allowed, value)
 
 

@@ -1,21 +1,27 @@
 """A run on disk: what it is, what happened, and where it can go on.
 
     RUN/config.json                          the settings
-    RUN/<strategy>-seed<seed>/history.csv    a row per round, appended as rounds end
-                              participations.csv, timings.csv
+    RUN/<strategy>-seed<seed>/history.csv    a row per round, appended within a second
+                              timings.csv
+                              participations.bin    a record per client selected; in the end they
+                                                    become participations.csv
                               checkpoint.npz    the model, every few rounds
                               complete          empty; there once the run is through
 
 A kill costs the rounds since the last checkpoint: they are cut from the files and played again,
-and because everything is derived from the seed, they come out the same.
+and because everything is derived from the seed, they come out the same. A checkpoint knows the
+checksums of what was written until then: what was told to the selector is told to it again, and a
+single flipped bit would lead to another end.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import zipfile
-from collections.abc import Iterator, Sequence
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,7 +32,9 @@ from oort.errors import ConfigError, DamagedFileError
 from oort.simulation.aggregation import ServerState
 from oort.simulation.config import SimulationConfig, StrategyConfig
 from oort.simulation.engine import JobState, RoundResult
+from oort.simulation.files import UNREADABLE
 from oort.simulation.history import (
+    Attendance,
     Participation,
     RoundRecord,
     header,
@@ -36,7 +44,11 @@ from oort.simulation.history import (
 )
 
 CONFIG = "config.json"
+HISTORY = "history.csv"
+PARTICIPATIONS = "participations.bin"
 TIMINGS = ("select", "plan", "train", "aggregate", "evaluate", "bookkeeping")
+WRITE_EVERY_S = 1.0  #: short rounds are written together
+TIMINGS_HEADER = f"round,{','.join(f'{t}_s' for t in TIMINGS)}\n"
 MAY_CHANGE = ("rounds.count", "rounds.max_clock_s", "output.", "evaluation.target_accuracy")
 
 
@@ -45,6 +57,9 @@ class CellFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._unwritten: list[RoundResult] = []
+        self._written_at = time.monotonic()
+        self._checksums: dict[str, int] = {}  # of what a checkpoint counts on, as far as written
 
     @property
     def is_complete(self) -> bool:
@@ -61,55 +76,136 @@ class CellFolder:
         if not stored.is_file():
             self._begin()
             return None
-        state = read_checkpoint(stored)
-        records = read_csv(self.path / "history.csv", RoundRecord, until=state.round)
-        parts = read_csv(self.path / "participations.csv", Participation, until=state.round)
+        state, checksums = read_checkpoint(stored)
+        self._require_files()
+        records = read_csv(self.path / HISTORY, RoundRecord, until=state.round)
+        rounds = [r for r in self.attendance() if r.round <= state.round]
+        self._require_whole(state, records, rounds)
+        self._cut(records, rounds, checksums)
+        outdated = ("complete", "history.parquet", "participations.parquet", "participations.csv")
+        for name in outdated:
+            (self.path / name).unlink(missing_ok=True)
+        return state, list(zip(records, rounds, strict=True))
+
+    def attendance(self) -> list[Attendance]:
+        """What everyone did in every round that was written down so far."""
+        path = self._participations
+        if path.name == PARTICIPATIONS:
+            return Attendance.from_bytes(path.read_bytes(), of=path)
+        parts = read_csv(path, Participation, until=sys.maxsize)
+        return [Attendance.of(list(some)) for _, some in groupby(parts, key=lambda p: p.round)]
+
+    @property
+    def _participations(self) -> Path:
+        """Where participations are: those of a run that is through in a table."""
+        running, through = self.path / PARTICIPATIONS, self.path / "participations.csv"
+        return through if through.is_file() and not running.is_file() else running
+
+    def _require_files(self) -> None:
+        """Refuse a checkpoint without what happened until then."""
+        for path in (self.path / HISTORY, self._participations):
+            if not path.is_file():
+                message = f"{path} must be there beside its checkpoint; got nothing"
+                raise DamagedFileError(message)
+
+    def _require_whole(
+        self, state: JobState, records: Sequence[RoundRecord], rounds: Sequence[Attendance]
+    ) -> None:
+        """Refuse files that lack rounds of their checkpoint."""
         if len(records) != state.round:
             message = (
-                f"{self.path / 'history.csv'} must hold the {state.round} rounds of its "
+                f"{self.path / HISTORY} must hold the {state.round} rounds of its "
                 f"checkpoint; got {len(records)}"
             )
             raise DamagedFileError(message)
-        self._cut(records, parts)
-        for outdated in ("complete", "history.parquet", "participations.parquet"):
-            (self.path / outdated).unlink(missing_ok=True)
-        by_round = {r: list(some) for r, some in groupby(parts, key=lambda p: p.round)}
-        return state, [(record, by_round.get(record.round, [])) for record in records]
+        expected = [(r.round, r.selected) for r in records]
+        if [(r.round, len(r)) for r in rounds] != expected:
+            message = (
+                f"{self._participations} must hold everyone selected in the {state.round} "
+                f"rounds of its checkpoint; got {sum(map(len, rounds))} of "
+                f"{sum(count for _, count in expected)}"
+            )
+            raise DamagedFileError(message)
 
     def append(self, result: RoundResult) -> None:
-        """Note a finished round."""
-        _append(self.path / "history.csv", line(result.record))
-        _append(self.path / "participations.csv", result.participations.lines())
-        laps = [f"{result.timings_s.get(what, 0.0):.6f}" for what in TIMINGS]
-        _append(self.path / "timings.csv", f"{result.record.round},{','.join(laps)}\n")
+        """Note a finished round; it is written within a second of rounds, or by ``flush``."""
+        self._unwritten.append(result)
+        if time.monotonic() - self._written_at >= WRITE_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was noted."""
+        results, self._unwritten = self._unwritten, []
+        if results:
+            history = "".join(line(r.record) for r in results)
+            self._append(HISTORY, history.encode())
+            self._append(PARTICIPATIONS, b"".join(r.participations.to_bytes() for r in results))
+            _append(self.path / "timings.csv", "".join(map(_laps, results)).encode())
+        self._written_at = time.monotonic()
 
     def checkpoint(self, state: JobState) -> None:
-        """Keep the model, so that a killed run can go on from here."""
-        write_checkpoint(self.path / "checkpoint.npz", state)
+        """Keep the model and all rounds so far, so that a killed run can go on from here."""
+        self.flush()
+        for name in self._checksums:  # a checkpoint must not outlive what it counts on
+            _sync(self.path / name)
+        write_checkpoint(self.path / "checkpoint.npz", state, self._checksums)
 
     def complete(self, state: JobState, *, fmt: str) -> None:
         """Note that the run is through; writes Parquet beside the CSV files where asked to."""
         self.checkpoint(state)
+        parts = [part for some in self.attendance() for part in some]
+        _replace(
+            self.path / "participations.csv", header(Participation) + "".join(map(line, parts))
+        )
         if fmt == "parquet":
-            rounds = read_csv(self.path / "history.csv", RoundRecord)
+            rounds = read_csv(self.path / HISTORY, RoundRecord)
             write_parquet(self.path / "history.parquet", RoundRecord, rounds)
-            parts = read_csv(self.path / "participations.csv", Participation)
             write_parquet(self.path / "participations.parquet", Participation, parts)
         (self.path / "complete").touch()
+        (self.path / PARTICIPATIONS).unlink()
 
     def _begin(self) -> None:
-        (self.path / "history.csv").write_text(header(RoundRecord))
-        (self.path / "participations.csv").write_text(header(Participation))
-        (self.path / "timings.csv").write_text(f"round,{','.join(f'{t}_s' for t in TIMINGS)}\n")
+        (self.path / "participations.csv").unlink(missing_ok=True)
+        for name, content in ((HISTORY, header(RoundRecord).encode()), (PARTICIPATIONS, b"")):
+            (self.path / name).write_bytes(content)
+            self._checksums[name] = zlib.crc32(content)
+        (self.path / "timings.csv").write_text(TIMINGS_HEADER)
 
-    def _cut(self, records: Sequence[RoundRecord], parts: Sequence[Participation]) -> None:
-        last = records[-1].round if records else 0
-        _replace(self.path / "history.csv", header(RoundRecord) + "".join(map(line, records)))
-        whole = header(Participation) + "".join(map(line, parts))
-        _replace(self.path / "participations.csv", whole)
-        timings = (self.path / "timings.csv").read_text().splitlines(keepends=True)
-        kept = [t for t in timings[1:] if t.endswith("\n") and int(t.split(",")[0]) <= last]
-        _replace(self.path / "timings.csv", "".join([*timings[:1], *kept]))
+    def _append(self, name: str, content: bytes) -> None:
+        _append(self.path / name, content)
+        self._checksums[name] = zlib.crc32(content, self._checksums.get(name, 0))
+
+    def _cut(
+        self,
+        records: Sequence[RoundRecord],
+        rounds: Sequence[Attendance],
+        checksums: Mapping[str, int],
+    ) -> None:
+        """Leave in the files what the checkpoint knows.
+
+        Raises:
+            DamagedFileError: Something else stands in them.
+        """
+        history = (header(RoundRecord) + "".join(map(line, records))).encode()
+        kept = {HISTORY: history, PARTICIPATIONS: b"".join(some.to_bytes() for some in rounds)}
+        self._checksums = {name: zlib.crc32(content) for name, content in kept.items()}
+        for name, expected in checksums.items():
+            if self._checksums.get(name) != expected:
+                path = self._participations if name == PARTICIPATIONS else self.path / name
+                message = f"{path} must be as it was written; got other content: it is damaged"
+                raise DamagedFileError(message)
+        for name, content in kept.items():
+            _replace(self.path / name, content)
+        self._cut_timings(records[-1].round if records else 0)
+
+    def _cut_timings(self, last: int) -> None:
+        """Keep the timings of rounds so far; they are no part of the history, and may be gone."""
+        path = self.path / "timings.csv"
+        content = path.read_bytes().decode("ascii", "replace") if path.is_file() else ""
+        lines = content.splitlines(keepends=True)
+        rounds = [(t.partition(",")[0], t) for t in lines[1:] if t.endswith("\n")]
+        kept = [t for number, t in rounds if number.isdecimal() and int(number) <= last]
+        _replace(path, "".join([TIMINGS_HEADER, *kept]))
 
 
 class RunFolder:
@@ -132,7 +228,8 @@ class RunFolder:
         except OSError as error:
             message = f"{self.path} must be a folder that can be written to; got {error}"
             raise ConfigError(message) from error
-        if any(self.path.iterdir()) and not (self.path / CONFIG).is_file():
+        begun = {CONFIG, Path(CONFIG).with_suffix(".tmp").name}  # the second is left by a kill
+        if not (self.path / CONFIG).is_file() and {p.name for p in self.path.iterdir()} - begun:
             message = f"{self.path} must be empty or the folder of a run; got other files in it"
             raise ConfigError(message)
         stored = self.path / CONFIG
@@ -168,8 +265,8 @@ class RunFolder:
     def _has_rounds(self) -> bool:
         """Whether any strategy has played a round."""
         return any(
-            len(history.read_text(encoding="utf-8").splitlines()) > 1
-            for history in self.path.glob("*/history.csv")
+            len(history.read_bytes().splitlines()) > 1
+            for history in self.path.glob(f"*/{HISTORY}")
         )
 
     def cell(self, strategy: StrategyConfig, seed: int) -> CellFolder:
@@ -195,9 +292,18 @@ def _settings(path: Path) -> dict[str, Any]:
     return content
 
 
-def write_checkpoint(path: Path, state: JobState) -> None:
-    """Write a job's state in one step: after a crash the file is the old one or the new one."""
+def write_checkpoint(
+    path: Path, state: JobState, checksums: Mapping[str, int] | None = None
+) -> None:
+    """Write a job's state in one step: after a crash the file is the old one or the new one.
+
+    Args:
+        path: Where to.
+        state: The job's.
+        checksums: Of the files beside it, by their names.
+    """
     arrays: dict[str, Any] = {"round": state.round, "clock_s": state.clock_s}
+    arrays |= {f"checksum/{name}": value for name, value in (checksums or {}).items()}
     moments = (("model", state.params), ("first", state.server.first))
     for kind, params in (*moments, ("second", state.server.second)):
         arrays |= {f"{kind}/{name}": value for name, value in params.items()}
@@ -209,35 +315,51 @@ def write_checkpoint(path: Path, state: JobState) -> None:
     temporary.replace(path)
 
 
-def read_checkpoint(path: Path) -> JobState:
-    """A job's state.
+def read_checkpoint(path: Path) -> tuple[JobState, dict[str, int]]:
+    """A job's state, and the checksums of the files beside it.
 
     Raises:
         DamagedFileError: The file cannot be read.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-        kinds: dict[str, dict[str, Any]] = {"model": {}, "first": {}, "second": {}}
+        kinds: dict[str, dict[str, Any]] = {
+            kind: {} for kind in ("checksum", "model", "first", "second")
+        }
         for name, value in arrays.items():
             kind, _, rest = name.partition("/")
             if rest:
                 kinds[kind][rest] = value
         server = ServerState(kinds["first"], kinds["second"])
-        return JobState(int(arrays["round"]), float(arrays["clock_s"]), kinds["model"], server)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        round_number, clock_s = int(arrays["round"]), float(arrays["clock_s"])
+        checksums = {name: int(value) for name, value in kinds["checksum"].items()}
+        return JobState(round_number, clock_s, kinds["model"], server), checksums
+    except UNREADABLE as error:
         message = f"{path} must be a checkpoint; got {error}"
         raise DamagedFileError(message) from error
 
 
-def _append(path: Path, text: str) -> None:
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write(text)
+def _laps(result: RoundResult) -> str:
+    """A line of where the real time of a round went."""
+    laps = [f"{result.timings_s.get(what, 0.0):.6f}" for what in TIMINGS]
+    return f"{result.record.round},{','.join(laps)}\n"
 
 
-def _replace(path: Path, text: str) -> None:
+def _append(path: Path, content: bytes) -> None:
+    with path.open("ab") as stream:
+        stream.write(content)
+
+
+def _sync(path: Path) -> None:
+    """Wait until what was written lies on the disk."""
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def _replace(path: Path, content: str | bytes) -> None:
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
+    temporary.write_bytes(content.encode() if isinstance(content, str) else content)
     temporary.replace(path)
 
 

@@ -19,8 +19,12 @@ _BASELINES: dict[str, Callable[[TrainingConfig], TrainingSelector]] = {
 }
 
 
-def create(strategy: StrategyConfig, *, seed: int) -> TrainingSelector:
+def create(
+    strategy: StrategyConfig, *, seed: int, planned_rounds: int | None = None
+) -> TrainingSelector:
     """The selector of a strategy; the run's seed is its seed unless its settings name another.
+
+    The same with ``planned_rounds``, which one's own factories are not told of.
 
     Raises:
         ConfigError: The strategy's settings are wrong, or a factory of one's own is not there.
@@ -32,7 +36,7 @@ def create(strategy: StrategyConfig, *, seed: int) -> TrainingSelector:
     if ":" in strategy.kind:
         return _own(strategy.kind, settings)
     try:
-        config = TrainingConfig.from_dict(settings)
+        config = TrainingConfig.from_dict({"planned_rounds": planned_rounds, **settings})
     except ConfigError as error:
         message = f"strategies.settings of {strategy.label!r}: {error}"
         raise ConfigError(message) from error
@@ -51,7 +55,7 @@ def _own(kind: str, settings: dict[str, Any]) -> TrainingSelector:
     module, _, name = kind.partition(":")
     try:
         factory = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         message = (
             f"strategies.kind must name a factory that can be imported; got {kind!r}: {error}"
         )

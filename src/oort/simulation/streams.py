@@ -8,6 +8,7 @@ trains them.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,10 +72,22 @@ def hashed_uniform(seed: int, keys: Integers, purpose: str) -> Floats:
     >>> hashed_uniform(7, np.array([1, 2]), "day").round(3).tolist()
     [0.171, 0.708]
     """
-    offset = np.uint64((zlib.crc32(purpose.encode()) << 32 ^ seed) & _WORD)
-    with np.errstate(over="ignore"):
-        z = (np.asarray(keys).astype(np.uint64) + offset) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
+    return np.asarray(hashed_uniforms(seed, keys, [purpose])[0])
+
+
+def hashed_uniforms(seed: int, keys: Integers, purposes: Sequence[str]) -> Floats:
+    """The same for several purposes at once, the first axis.
+
+    >>> hashed_uniforms(7, np.array([1, 2]), ["day", "night"])[0].round(3).tolist()
+    [0.171, 0.708]
+    """
+    numbers = np.asarray(keys).astype(np.uint64)
+    offsets = [(zlib.crc32(purpose.encode()) << 32 ^ seed) & _WORD for purpose in purposes]
+    z = np.array(offsets, np.uint64).reshape(-1, *[1] * numbers.ndim) + numbers
+    z *= np.uint64(0x9E3779B97F4A7C15)  # arrays wrap around in silence
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
     return (z >> np.uint64(11)) * np.float64(2.0**-53)

@@ -43,6 +43,8 @@ class World:
 def create(config: SimulationConfig, *, seed: int) -> World:
     """The world that the settings describe; same seed, same world."""
     clients = data.load(config.data, seed=seed)
+    least, there = config.rounds.least_online, clients.num_clients
+    require(least <= there, "rounds.least_online", f"at most {there}, all clients", least)
     learner = learners.create(config, clients)
     given_mb = config.devices.transfer_mb
     transfer_mb = num_bytes(learner.initial(seed)) / 1e6 if given_mb is None else given_mb

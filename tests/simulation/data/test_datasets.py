@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from oort.simulation.config import DataConfig
 from oort.simulation.data import FederatedData, load
 from oort.simulation.data.flower import from_partitioner
 from oort.simulation.data.idx import read
+from oort.simulation.settings import build
 
 DATA = os.environ.get("OORT_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="OORT_DATA is not set")
@@ -47,6 +49,17 @@ def test_digits_are_spread_over_clients_and_tested_on_others() -> None:
     train = {data.cohort(np.arange(300)).pool[i].tobytes() for i in range(1347)}
     shared = sum(image.tobytes() in train for image in data.test.x)
     assert shared == 0, "no test image is trained on"
+
+
+def test_digits_by_a_counts_matrix_have_as_many_clients_as_it_has_rows(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="digits need the extra 'demo'")
+    np.save(tmp_path / "m.npy", np.full((30, 10), 2))
+    config = DataConfig(partition="counts", counts=str(tmp_path / "m.npy"))
+    data = load(config, seed=1)
+    assert data.num_clients == 30
+    np.testing.assert_array_equal(np.asarray(data.label_counts()), 2)
+    more = load(replace(config, clients=70), seed=1)
+    assert more.num_clients == 70
 
 
 def test_synthetic_clients_are_the_same_whenever_they_are_asked_for() -> None:
@@ -168,8 +181,12 @@ def test_shakespeare_is_read_by_role(tmp_path: Path) -> None:
     data = load(DataConfig(**config, partition="natural"), seed=1)  # type: ignore[arg-type]
     check(data)
     assert data.num_clients == 4
+    with pytest.raises(ConfigError, match=r"data.context must be below \d+; got 100000"):
+        load(build(DataConfig, config | {"context": 100_000}), seed=1)
     with pytest.raises(ConfigError, match=r"data.partition must be 'natural' for shakespeare"):
-        load(DataConfig(**config), seed=1)  # type: ignore[arg-type]
+        load(DataConfig(**config, partition="iid"), seed=1)  # type: ignore[arg-type]
+    by_role = load(DataConfig(**config), seed=1)  # type: ignore[arg-type]
+    assert by_role.num_clients == 4, "roles are the usual clients"
 
 
 def test_a_folder_of_arrays_is_read_by_its_own_clients(tmp_path: Path) -> None:
@@ -197,7 +214,9 @@ def test_a_folder_with_a_file_per_client_is_read_too(tmp_path: Path) -> None:
 def test_labels_in_a_folder_must_be_whole_numbers(tmp_path: Path) -> None:
     for name in ("ann", "test"):
         np.savez(tmp_path / f"{name}.npz", x=np.ones((12, 2)), y=np.full(12, 0.5))
-    with pytest.raises(ConfigError, match=r"must be whole numbers from 0; got 'float64'"):
+    with pytest.raises(
+        ConfigError, match=r"must be whole numbers from 0 to 1000000; got \('float64'"
+    ):
         load(DataConfig(dataset="folder", path=str(tmp_path), partition="natural"), seed=1)
 
 
@@ -226,6 +245,27 @@ def test_any_partitioner_of_flwr_datasets_makes_clients() -> None:
     check(data)
 
 
+def test_a_partition_without_samples_is_no_client() -> None:
+    class OneEmpty(Partitioner):
+        def load_partition(self, i: int) -> Part:
+            part = super().load_partition(i)
+            return Part(image=part["image"][:0], label=part["label"][:0]) if i == 1 else part
+
+    data = from_partitioner(OneEmpty(), Partitioner().load_partition(0))
+    assert data.sizes.tolist() == [10, 12]
+
+
+def test_partitions_may_be_too_small_or_too_many() -> None:
+    test = Partitioner().load_partition(0)
+    large = from_partitioner(Partitioner(), test, smallest_size=11)
+    assert large.sizes.tolist() == [11, 12]
+    two = from_partitioner(Partitioner(), test, num_clients=2, seed=1)
+    assert two.num_clients == 2
+    check(two)
+    with pytest.raises(ConfigError, match=r"data.clients must be at most 3"):
+        from_partitioner(Partitioner(), test, num_clients=4)
+
+
 def test_a_saved_dataset_is_partitioned_by_flwr_datasets(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets", reason="flwr-datasets is not installed")
     pytest.importorskip("flwr_datasets", reason="flwr-datasets is not installed")
@@ -234,6 +274,7 @@ def test_a_saved_dataset_is_partitioned_by_flwr_datasets(tmp_path: Path) -> None
             {
                 "x": np.random.default_rng(0).normal(size=(n, 4)).tolist(),
                 "label": [i % 3 for i in range(n)],
+                "user": [f"u{i % 7}" for i in range(n)],
             }
         )
         for name, n in (("train", 300), ("test", 30))
@@ -250,6 +291,20 @@ def test_a_saved_dataset_is_partitioned_by_flwr_datasets(tmp_path: Path) -> None
         data = load(config, seed=1)
         assert data.num_clients == 6
         check(data)
+    config = DataConfig(dataset="flower", path=str(tmp_path / "saved"), partition="natural")
+    assert load(config, seed=1).num_clients == 7
+    assert load(replace(config, clients=3), seed=1).num_clients == 3
+    datasets.DatasetDict({"train": splits["train"]}).save_to_disk(tmp_path / "untested")
+    splits["train"].save_to_disk(tmp_path / "plain")
+    for name, settings, says in (
+        ("untested", {}, r"splits 'train' and 'test'; got .*\['train'\]"),
+        ("plain", {}, "no splits"),
+        ("saved", {"clients": 500, "partition": "iid"}, "flwr-datasets can make of 500 clients"),
+        ("saved", {"shards": 9, "partition": "shards"}, "data.partition must be"),
+    ):
+        given = {"dataset": "flower", "path": str(tmp_path / name), **settings}
+        with pytest.raises(ConfigError, match=says):
+            load(build(DataConfig, given), seed=1)
 
 
 @needs_data
@@ -268,3 +323,16 @@ def test_shipped_tables_are_what_the_traces_give() -> None:
 
     for name, table in derive(Path(str(DATA))).items():
         assert json.loads((TABLES / name).read_text()) == json.loads(json.dumps(table))
+
+
+@needs_data
+@pytest.mark.data
+def test_the_results_on_heterogeneity_are_what_the_traces_give() -> None:
+    from experiments.heterogeneity import RESULTS
+    from experiments.heterogeneity.measure import lines, measure
+
+    found = json.loads(json.dumps(measure(Path(str(DATA)), seed=1)))
+    assert found == json.loads((RESULTS / "results.json").read_text())
+    told = "\n".join(lines(found))
+    assert "1,672,231         116" in told
+    assert "order-of-magnitude" in told

@@ -62,7 +62,8 @@ def test_a_counts_matrix_that_does_not_fit_is_explained(tmp_path: Path, matrix: 
     np.save(tmp_path / "counts.npy", np.asarray(matrix))
     config = DataConfig(partition="counts", counts=str(tmp_path / "counts.npy"))
     with pytest.raises(
-        ConfigError, match=r"data.counts must be a matrix of counts with 10 columns"
+        ConfigError,
+        match=r"data.counts must be a matrix of counts with (10 columns|whole numbers)",
     ):
         label_counts(config, SHARE, None, seed=1)
 
@@ -96,3 +97,31 @@ def test_the_natural_partition_keeps_whoever_has_enough() -> None:
         ConfigError, match=r"data.clients must be at most 2, the number of natural"
     ):
         by_owner(owner, smallest_size=2, num_clients=3)
+
+
+@pytest.mark.parametrize("partition", ["iid", "dirichlet", "shards", "counts"])
+def test_nobody_holds_a_label_of_which_there_is_no_sample(tmp_path: Path, partition: str) -> None:
+    np.save(tmp_path / "m.npy", np.full((20, 4), 9))
+    share = np.array([0.5, 0.0, 0.25, 0.25])
+    for alpha in (1.0, 1e-4):
+        config = DataConfig(
+            partition=partition, alpha=alpha, shards=3, counts=str(tmp_path / "m.npy")
+        )
+        counts = label_counts(config, share, 300, seed=1)
+        assert counts.shape == (300, 4)
+        assert not counts[:, 1].any()
+        assert (counts.sum(axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("entry", [np.nan, np.inf, 2.5, -1, 2**62, 1j, "3"])
+def test_a_matrix_that_does_not_count_is_explained(tmp_path: Path, entry: object) -> None:
+    np.save(tmp_path / "m.npy", np.full((20, 10), entry))
+    with pytest.raises(ConfigError, match=r"data.counts must be a matrix of counts with whole"):
+        counts_of(partition="counts", counts=str(tmp_path / "m.npy"))
+
+
+@pytest.mark.parametrize("entry", [np.nan, 1e300, 0, 1j, "3"])
+def test_sizes_that_are_none_are_explained(tmp_path: Path, entry: object) -> None:
+    np.save(tmp_path / "s.npy", np.full(20, entry))
+    with pytest.raises(ConfigError, match=r"data.sizes must be a file with positive numbers, up"):
+        counts_of(sizes=str(tmp_path / "s.npy"))

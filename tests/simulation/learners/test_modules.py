@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import oort
 from oort.errors import ConfigError
+from oort.simulation import Job, StrategyConfig
 from oort.simulation.data.base import Encoding
 from oort.simulation.learners.base import Chunk
 from oort.simulation.learners.network import NetworkLearner
@@ -238,3 +240,57 @@ def test_a_module_that_is_not_there_is_explained() -> None:
 def test_asking_for_cuda_where_there_is_none_is_explained() -> None:
     with pytest.raises(ConfigError, match=r"learner.device must be 'cpu' or 'auto'"):
         small_world(learner={"model": "torch.nn:Linear", "device": "cuda"})
+
+
+@pytest.mark.parametrize("cohort", ["at-once", "in-turn"])
+def test_parameters_that_a_module_froze_stay_as_they_are(cohort: str) -> None:
+    def half_frozen() -> Any:
+        module = make_perceptron()
+        module[0].requires_grad_(False)
+        return module
+
+    learner = learner_of(half_frozen, cohort=cohort, proximal=0.5)
+    result = learner.train(learner.initial(1), POOL, chunk_of(*CLIENTS))
+    assert not result.update["0.weight"].any()
+    assert not result.update["0.bias"].any()
+    assert result.update["2.weight"].any()
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "says"),
+    [
+        ("torch.nn:Linear", {"in_features": 3, "out_features": 10}, "samples of shape .60,. of"),
+        ("torch.nn:Linear", {"in_features": 60, "out_features": 3}, "10 scores .* shape .2, 3."),
+        ("torch.nn:Identity", {}, "a module with parameters to train"),
+        ("cnn", {}, "samples that are not images"),
+        ("chars", {}, "a module that takes samples of shape"),
+        ("mobilenet", {"wide": 1}, "a module that can be made"),
+        ("builtins:dict", {}, "a torch.nn.Module; got dict"),
+        (":Linear", {}, "a module that can be made"),
+    ],
+)
+def test_a_module_that_does_not_fit_the_data_is_explained_before_the_first_round(
+    model: str, settings: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"learner.model must be .*{says}"):
+        small_world(learner={"model": model, "model_settings": settings})
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (8, 8, 3), (8, 8, 4), (1, 8, 8), (8, 8)])
+@pytest.mark.parametrize("model", ["cnn", "mobilenet"])
+def test_images_may_have_their_channels_first_or_last(
+    tmp_path: Path, shape: tuple[int, ...], model: str
+) -> None:
+    rng = np.random.default_rng(0)
+    for name, count in (("", 40), ("test_", 5)):
+        np.save(tmp_path / f"{name}x.npy", rng.normal(size=(count, *shape)).astype(np.float32))
+        np.save(tmp_path / f"{name}y.npy", (np.arange(count) % 2).astype(np.uint8))
+    settings = {"width": 0.1} if model == "mobilenet" else {"channels": 2, "hidden": 4}
+    world = small_world(
+        data={"dataset": "folder", "path": str(tmp_path), "clients": 4},
+        learner={"model": model, "model_settings": settings, "steps": 1},
+        rounds={"count": 1},
+    )
+    (result,) = Job(world, StrategyConfig()).rounds()
+    assert result.record.completed == 4
+    assert np.isfinite(result.record.test_loss)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
+from oort.errors import require
 from oort.simulation.config import DataConfig
 from oort.simulation.data.base import Cohort, Encoding, FederatedData, PooledData, Samples
 from oort.simulation.data.corruption import corrupted
@@ -38,4 +39,7 @@ def load(config: DataConfig, *, seed: int) -> FederatedData:
     """
     module = import_module(f"oort.simulation.data.{_MODULES.get(config.dataset, config.dataset)}")
     read: Callable[..., FederatedData] = module.load
-    return corrupted(read(config, seed=seed), config, seed=seed)
+    data = read(config, seed=seed)
+    enough = f"so small that some client of {data.name} holds as many samples"
+    require(data.num_clients > 0, "data.smallest_size", enough, config.smallest_size)
+    return corrupted(data, config, seed=seed)

@@ -77,8 +77,15 @@ class CorruptedData:
         return self._data.test
 
     def label_counts(self) -> Rows | None:
-        """Counts of the true labels."""
-        return self._data.label_counts()
+        """Counts of the labels that clients believe in, which are those that they can tell."""
+        if self._data.label_counts() is None:
+            return None
+        everyone = self.cohort(np.arange(self.num_clients))
+        owner = np.repeat(np.arange(self.num_clients), everyone.sizes)
+        cells = owner * self.num_classes + everyone.labels
+        return np.bincount(cells, minlength=self.num_clients * self.num_classes).reshape(
+            -1, self.num_classes
+        )
 
 
 def corrupted(data: FederatedData, config: DataConfig, *, seed: int) -> FederatedData:

@@ -27,7 +27,8 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
     is_test = np.arange(len(labels)) % TEST_EVERY == 0
     x, y = images.astype(np.uint8).reshape(-1, 8, 8), labels.astype(np.int64)
     share = np.bincount(y, minlength=10) / len(y)
-    counts = label_counts(config, share, config.clients or USUAL_CLIENTS, seed=seed)
+    usual = None if config.partition == "counts" else USUAL_CLIENTS
+    counts = label_counts(config, share, config.clients or usual, seed=seed)
     pool = Samples(x[~is_test], y[~is_test])
     index, start = deal(pool.y, counts, seed=seed)
     test = Samples(x[is_test], y[is_test])

@@ -4,13 +4,14 @@
     one array for all      ``x.npy``, ``y.npy``, ``client.npy`` (whose each sample is),
                            ``test_x.npy``, ``test_y.npy``
 
-Without ids (no ``client.npy``), ``data.partition`` says how samples spread over clients. Large
-arrays are mapped, not read. Labels are whole numbers from 0; inputs stored as bytes are scaled
-from 0–255 to 0–1.
+Clients are those of the folder, unless ``data.partition`` says how samples spread over others, as
+it has to without ids (no ``client.npy``; Dirichlet where it is unset). Large arrays are mapped,
+not read. Labels are whole numbers from 0; inputs stored as bytes are scaled from 0–255 to 0–1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from oort.simulation.config import DataConfig
 from oort.simulation.data.base import Encoding, PooledData, Samples
 from oort.simulation.data.missing import missing_data
 from oort.simulation.data.partition import by_owner, deal, label_counts
+from oort.simulation.files import UNREADABLE, arrays
 from oort.types import Rows
 
+LARGEST_LABEL = 1_000_000  #: a model gives a score for every label up to the largest
 CURE = (
     "write x.npy, y.npy, client.npy, test_x.npy and test_y.npy, or one .npz with x and y for each "
     "client and test.npz"
@@ -36,9 +39,16 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
     train, test, owner = (
         _one_array(folder) if (folder / "x.npy").is_file() else _file_per_client(folder)
     )
-    _checked(train, folder)
-    _checked(test, folder)
-    if config.partition == "natural":
+    train, test = _checked(train, folder), _checked(test, folder)
+    _same_shape([train, test], f"test inputs in {folder}")
+    bytes_or_not = {part.x.dtype == np.uint8 for part in (train, test)}
+    require(
+        len(bytes_or_not) == 1,
+        f"inputs in {folder}",
+        "bytes to train and to test, or neither: bytes are scaled",
+        (train.x.dtype.name, test.x.dtype.name),
+    )
+    if config.partition == "natural" or (config.partition is None and owner is not None):
         require(
             owner is not None,
             "data.partition",
@@ -60,12 +70,13 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
 
 
 def _one_array(folder: Path) -> tuple[Samples, Samples, Rows | None]:
-    arrays = {name: _array(folder / f"{name}.npy") for name in ("x", "y", "test_x", "test_y")}
+    x, y, *test = (_array(folder / f"{name}.npy") for name in ("x", "y", "test_x", "test_y"))
     client = folder / "client.npy"
     owner = _array(client) if client.is_file() else None
-    if owner is not None and len(owner) != len(arrays["y"]):
-        require(False, str(client), f"as long as y.npy ({len(arrays['y'])})", len(owner))
-    return Samples(arrays["x"], arrays["y"]), Samples(arrays["test_x"], arrays["test_y"]), owner
+    if owner is not None:
+        fits = owner.shape == y.shape[:1]
+        require(fits, str(client), f"a list as long as y.npy ({len(y)})", owner.shape)
+    return Samples(x, y), Samples(*test), owner
 
 
 def _file_per_client(folder: Path) -> tuple[Samples, Samples, Rows]:
@@ -73,6 +84,7 @@ def _file_per_client(folder: Path) -> tuple[Samples, Samples, Rows]:
     if not files or not (folder / "test.npz").is_file():
         missing_data("folder", folder / ("test.npz" if files else "x.npy"), CURE)
     clients = [_stored(p) for p in files]
+    _same_shape(clients, f"inputs in {folder}")
     owner = np.repeat(np.arange(len(files)), [len(c) for c in clients])
     pool = Samples(np.concatenate([c.x for c in clients]), np.concatenate([c.y for c in clients]))
     return pool, _stored(folder / "test.npz"), owner
@@ -80,9 +92,8 @@ def _file_per_client(folder: Path) -> tuple[Samples, Samples, Rows]:
 
 def _stored(path: Path) -> Samples:
     try:
-        with np.load(path) as archive:
-            return Samples(archive["x"], archive["y"])
-    except (KeyError, ValueError, OSError) as error:
+        return Samples(*arrays(path, "x", "y"))
+    except UNREADABLE as error:
         message = f"{path} must hold arrays x and y; got {error}"
         raise ConfigError(message) from error
 
@@ -90,19 +101,35 @@ def _stored(path: Path) -> Samples:
 def _array(path: Path) -> npt.NDArray[Any]:
     if not path.is_file():
         missing_data("folder", path, CURE)
-    values: npt.NDArray[Any] = np.load(path, mmap_mode="r")
+    try:
+        values: npt.NDArray[Any] = np.lib.format.open_memmap(str(path), mode="r")
+    except UNREADABLE as error:
+        message = f"{path} must hold an array of numbers; got {error}"
+        raise ConfigError(message) from error
     return values
 
 
-def _checked(samples: Samples, folder: Path) -> None:
-    wanted = "whole numbers from 0"
-    whole = np.issubdtype(samples.y.dtype, np.integer)
-    require(whole, f"labels in {folder}", wanted, samples.y.dtype.name)
-    least = int(samples.y.min()) if len(samples) else 0
-    require(least >= 0, f"labels in {folder}", wanted, least)
+def _same_shape(parts: Sequence[Samples], what: str) -> None:
+    """Inputs that one model can take."""
+    first = parts[0].x.shape[1:]
+    other = next((p.x.shape[1:] for p in parts if p.x.shape[1:] != first), first)
+    require(other == first, what, f"of one shape, here {first}", other)
+
+
+def _checked(samples: Samples, folder: Path) -> Samples:
+    """The same, labels as whole numbers of 64 bits."""
+    wanted = f"whole numbers from 0 to {LARGEST_LABEL}"
+    whole = np.issubdtype(samples.y.dtype, np.integer) and samples.y.ndim == 1
+    require(whole, f"labels in {folder}", wanted, (samples.y.dtype.name, samples.y.shape))
+    numbers = samples.x.dtype.kind in "biuf" and samples.x.ndim > 1
+    must = "numbers, a row or more axes of them per sample"
+    require(numbers, f"inputs in {folder}", must, (samples.x.dtype.name, samples.x.shape))
+    for label in (int(samples.y.min()), int(samples.y.max())) if len(samples) else ():
+        require(0 <= label <= LARGEST_LABEL, f"labels in {folder}", wanted, label)
     require(
         len(samples.x) == len(samples.y) > 0,
         f"inputs in {folder}",
         "as many as labels, and some",
         len(samples.x),
     )
+    return Samples(samples.x, samples.y.astype(np.int64))

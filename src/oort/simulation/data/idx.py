@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oort.errors import DamagedFileError
+from oort.simulation.files import UNREADABLE, unpacked
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
@@ -20,7 +20,11 @@ def read(path: Path) -> npt.NDArray[Any]:
     Raises:
         DamagedFileError: It is not an idx file, or a part of it is missing.
     """
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    try:
+        raw = unpacked(path)
+    except UNREADABLE as error:
+        message = f"{path} must be an idx file that can be read; got {error}"
+        raise DamagedFileError(message) from error
     if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] not in _TYPES:
         message = f"{path} must be an idx file; got {raw[:4]!r} at its start"
         raise DamagedFileError(message)

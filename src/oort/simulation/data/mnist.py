@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from oort.errors import require
+from oort.errors import DamagedFileError, require
 from oort.simulation.config import DataConfig
 from oort.simulation.data import idx
 from oort.simulation.data.base import Encoding, PooledData, Samples
 from oort.simulation.data.missing import missing_data
 from oort.simulation.data.partition import by_owner, deal, label_counts
+from oort.simulation.files import UNREADABLE, arrays
 from oort.types import Rows
 
 FASHION_FOLDER = Path("/usr/share/datasets/fashion-mnist")
@@ -52,8 +53,10 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
             "one of 'iid', 'dirichlet', 'shards', 'counts' for fashion-mnist",
             config.partition,
         )
+        writers = _writers(folder)
+        require(len(writers) == len(train), "writers", f"{len(train)}, as images", len(writers))
         index, start = by_owner(
-            _writers(folder),
+            writers,
             smallest_size=config.smallest_size,
             num_clients=config.clients,
             seed=seed,
@@ -92,9 +95,16 @@ def _writers(folder: Path) -> Rows:
     root = os.environ.get("OORT_DATA")
     for stored in (folder / "writers.npz", Path(root or "nowhere") / "writers" / "writers.npz"):
         if stored.is_file():
-            with np.load(stored) as archive:
-                return np.asarray(archive["train_writer"].astype(np.int64))
+            return _stored_writers(stored)
     for name in ("qmnist-train-labels-idx2-int.gz", "qmnist-train-labels-idx2-int"):
         if (folder / name).is_file():
             return np.asarray(idx.read(folder / name)[:, 2], np.int64)
     return missing_data("mnist (by writer)", "the writer of every image", WRITERS_CURE)
+
+
+def _stored_writers(path: Path) -> Rows:
+    try:
+        return arrays(path, "train_writer")[0].astype(np.int64)
+    except UNREADABLE as error:
+        message = f"{path} must hold an array train_writer; got {error}"
+        raise DamagedFileError(message) from error

@@ -20,6 +20,8 @@ import numpy as np
 from oort.errors import ConfigError, require
 from oort.randomness import generator_for
 from oort.simulation.config import DataConfig
+from oort.simulation.files import UNREADABLE, arrays
+from oort.simulation.settings import MOST
 from oort.simulation.tables import at_quantile, table
 from oort.types import Floats, Integers, Rows
 
@@ -52,7 +54,7 @@ def draw_sizes(config: DataConfig, num_clients: int, *, seed: int) -> Rows:
 
 
 def label_counts(config: DataConfig, share: Floats, num_clients: int | None, *, seed: int) -> Rows:
-    """Samples of each client (row) and label (column).
+    """Samples of each client (row) and label (column); none of a label that nobody has.
 
     Args:
         config: Kind of partition, and sizes.
@@ -60,6 +62,12 @@ def label_counts(config: DataConfig, share: Floats, num_clients: int | None, *, 
         num_clients: How many clients; where unset, as many as the matrix of counts has, else 100.
         seed: Same seed, same counts.
     """
+    there = share > 0
+    if not there.all():
+        of_those = label_counts(config, share[there], num_clients, seed=seed)
+        counts = np.zeros((len(of_those), len(share)), np.int64)
+        counts[:, there] = of_those
+        return counts
     if config.partition == "counts":
         return _from_matrix(config, len(share), num_clients, seed=seed)
     require(
@@ -130,7 +138,7 @@ def _label_shares(config: DataConfig, share: Floats, n: int, rng: np.random.Gene
     """Each client's share of every label: rows sum to one."""
     if config.partition == "iid":
         return np.tile(share, (n, 1))
-    if config.partition == "dirichlet":
+    if config.partition in (None, "dirichlet"):
         return rng.dirichlet(np.maximum(config.alpha * len(share) * share, 1e-6), n)
     num_labels = min(config.shards, len(share))
     chosen = rng.random((n, len(share))).argsort(axis=1)[:, :num_labels]
@@ -155,17 +163,21 @@ def _from_matrix(
     """Counts from a file: rows drawn from it where another number of clients is asked for."""
     path = Path(str(config.counts))
     try:
-        stored = np.load(path)
-        matrix = np.asarray(stored["counts"] if path.suffix == ".npz" else stored, np.int64)
-    except (OSError, KeyError, ValueError) as error:
+        (stored,) = arrays(path, "counts") if path.suffix == ".npz" else arrays(path)
+    except UNREADABLE as error:
         message = (
             f"data.counts must be an .npy matrix, or an .npz with 'counts'; got {path}: {error}"
         )
         raise ConfigError(message) from error
-    fits = matrix.ndim == 2 and matrix.shape[1] >= num_labels and bool((matrix >= 0).all())
+    fits = stored.ndim == 2 and stored.shape[1] >= num_labels
     require(
-        fits, "data.counts", f"a matrix of counts with {num_labels} columns or more", matrix.shape
+        fits, "data.counts", f"a matrix of counts with {num_labels} columns or more", stored.shape
     )
+    numbers = stored.dtype.kind in "biuf"
+    counts = numbers and np.all((stored >= 0) & (stored <= MOST) & (stored == np.floor(stored)))
+    must = f"a matrix of counts with whole numbers from 0 to {MOST}"
+    require(bool(counts), "data.counts", must, f"others in {path}")
+    matrix = stored.astype(np.int64)
     matrix = matrix[:, np.argsort(-matrix.sum(axis=0), kind="stable")[:num_labels]]
     matrix = matrix[matrix.sum(axis=1) >= config.smallest_size]
     require(
@@ -185,10 +197,12 @@ def _from_matrix(
 
 def _positive_column(path: Path) -> Floats:
     try:
-        values = np.asarray(np.load(path), np.float64).ravel()
-    except (OSError, ValueError) as error:
+        stored = arrays(path)[0].ravel()
+    except UNREADABLE as error:
         message = f"data.sizes must be one of the named sizes or an .npy file; got {path}: {error}"
         raise ConfigError(message) from error
-    values = values[np.isfinite(values) & (values > 0)]
-    require(len(values) > 0, "data.sizes", "a file with positive numbers", str(path))
+    numbers = stored.dtype.kind in "biuf"
+    values = stored[np.isfinite(stored) & (stored > 0)].astype(np.float64) if numbers else stored
+    fits = numbers and len(values) > 0 and values.max() <= MOST
+    require(fits, "data.sizes", f"a file with positive numbers, up to {MOST}", str(path))
     return values

@@ -7,19 +7,19 @@ same lines.
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 from pathlib import Path
 
 import numpy as np
 
-from oort.errors import ConfigError
+from oort.errors import ConfigError, DamagedFileError, require
 from oort.randomness import generator_for
 from oort.simulation.config import DataConfig
 from oort.simulation.data.base import Encoding, PooledData, Samples
 from oort.simulation.data.missing import missing_data
 from oort.simulation.data.partition import by_owner
+from oort.simulation.files import UNREADABLE, unpacked
 from oort.types import Integers, Rows
 
 FILE = "shakespeare_roles.jsonl.gz"
@@ -36,14 +36,18 @@ CURE = (
 
 def load(config: DataConfig, *, seed: int) -> PooledData:
     """Windows of characters, by role."""
-    if config.partition != "natural":
+    if config.partition not in (None, "natural"):
         wanted = "data.partition must be 'natural' for shakespeare, whose clients are roles"
         message = f"{wanted}; got {config.partition!r}"
         raise ConfigError(message)
     texts = [encoded(text) for text in _texts(_file(config))]
+    longest = int(max(map(len, texts)) * (1 - TEST_SHARE))
+    require(config.context < longest, "data.context", f"below {longest}", config.context)
     texts = [
         t for t in texts if len(t) * (1 - TEST_SHARE) >= config.context + config.smallest_size
     ]
+    enough = "so small that some role has as many samples to train on"
+    require(bool(texts), "data.smallest_size", enough, config.smallest_size)
     cuts = [int(len(t) * (1 - TEST_SHARE)) for t in texts]
     train = [windows(t[:cut], config.context) for t, cut in zip(texts, cuts, strict=True)]
     test = [windows(t[cut:], config.context) for t, cut in zip(texts, cuts, strict=True)]
@@ -52,6 +56,8 @@ def load(config: DataConfig, *, seed: int) -> PooledData:
         owner, smallest_size=config.smallest_size, num_clients=config.clients, seed=seed
     )
     held_out = np.concatenate(test)
+    short = f"so small that a tenth of some role's text is longer than data.context ({FILE})"
+    require(len(held_out) > 0, "data.context", short, config.context)
     rows = generator_for(seed, 0, "shakespeare test").permutation(len(held_out))[
         :MOST_TEST_SAMPLES
     ]
@@ -104,5 +110,12 @@ def _file(config: DataConfig) -> Path:
 
 
 def _texts(path: Path) -> list[str]:
-    with gzip.open(path, "rt", encoding="utf-8") as stream:
-        return [json.loads(line)["text"] for line in stream]
+    try:
+        texts = [str(json.loads(line)["text"]) for line in unpacked(path).splitlines() if line]
+    except UNREADABLE as error:
+        message = f"{path} must hold a line {{'client': …, 'text': …}} per role; got {error!r}"
+        raise DamagedFileError(message) from error
+    if not texts:
+        message = f"{path} must hold a line {{'client': …, 'text': …}} per role; got none"
+        raise DamagedFileError(message)
+    return texts

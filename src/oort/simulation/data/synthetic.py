@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from oort.errors import require
 from oort.randomness import generator_for
 from oort.simulation.config import DataConfig
 from oort.simulation.data.base import Cohort, Encoding, Samples
@@ -92,6 +93,8 @@ class SyntheticData:
 
 def load(config: DataConfig, *, seed: int) -> SyntheticData:
     """Synthetic clients of the sizes that the settings describe."""
+    own = "unset for synthetic, whose clients differ by data.model_spread and data.feature_spread"
+    require(config.partition is None, "data.partition", own, config.partition)
     sizes = draw_sizes(config, config.clients or USUAL_CLIENTS, seed=seed)
     return SyntheticData(
         sizes,

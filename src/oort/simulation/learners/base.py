@@ -67,6 +67,15 @@ class Learner(Protocol):
         """The loss of every sample, and whether its label was the likeliest."""
 
 
+def channels_last(sample_shape: tuple[int, ...]) -> bool:
+    """Whether a stored sample is an image whose last axis holds its channels, four at most.
+
+    >>> channels_last((32, 32, 3)), channels_last((3, 32, 32)), channels_last((28, 28))
+    (True, False, False)
+    """
+    return len(sample_shape) == 3 and sample_shape[-1] <= 4
+
+
 def num_bytes(params: Params) -> int:
     """The size of a model.
 

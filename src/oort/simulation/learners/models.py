@@ -10,6 +10,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from oort.errors import require
+from oort.simulation.learners.base import channels_last
+
 
 class Cnn(nn.Module):
     """Two convolutions with pooling, then two layers."""
@@ -141,8 +144,15 @@ def _eights(channels: float) -> int:
 
 
 def _image(sample_shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Channels, height and width of an image stored as (H, W) or (H, W, C)."""
+    """Channels, height and width of an image stored as (H, W), (H, W, C) or (C, H, W).
+
+    Raises:
+        ConfigError: Samples are no images.
+    """
     if len(sample_shape) == 2:
         return 1, sample_shape[0], sample_shape[1]
-    height, width, depth = sample_shape
-    return depth, height, width
+    images = "one for samples that are not images, or the samples images of two or three axes"
+    require(len(sample_shape) == 3, "learner.model", images, sample_shape)
+    if channels_last(sample_shape):
+        return sample_shape[2], sample_shape[0], sample_shape[1]
+    return sample_shape[0], sample_shape[1], sample_shape[2]

@@ -6,7 +6,8 @@ the sum of the clients' losses: each depends on its own parameters alone, so the
 same. Modules that cannot be vectorised (they look at values, or use what has no rule for it) are
 passed through client by client. Modules are called with a batch of inputs: images with their
 channels first, vectors, or numbers of tokens. Batch normalisation has no running statistics here
-(clients' would not agree); group normalisation is the better choice.
+(clients' would not agree); group normalisation is the better choice. Parameters that the module
+froze (``requires_grad`` off) stay as they are.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from oort.errors import ConfigError, missing_extra
+from oort.errors import ConfigError, missing_extra, require
 from oort.simulation.config import TORCH_MODELS, SimulationConfig
 from oort.simulation.data.base import Encoding, FederatedData
-from oort.simulation.learners.base import Chunk, ChunkResult, Params
+from oort.simulation.learners.base import Chunk, ChunkResult, Params, channels_last
 from oort.types import Floats, Mask, Rows
 
 if TYPE_CHECKING:
@@ -79,12 +80,13 @@ class ModuleLearner:
         self._pool = _Moved(self._device)
         self._params = _Moved(self._device)
         self._vectorised = self._torch.func.vmap(self._logits, randomness="different")
+        self._frozen = {k for k, v in self._module.named_parameters() if not v.requires_grad}
 
     @classmethod
     def from_config(cls, config: SimulationConfig, data: FederatedData) -> ModuleLearner:
         """The learner that the settings describe."""
         _import_torch()
-        return cls(
+        learner = cls(
             _maker(config, data),
             encoding=data.encoding,
             learning_rate=config.learner.learning_rate,
@@ -94,6 +96,31 @@ class ModuleLearner:
             convolutions=config.learner.convolutions,
             precision=config.learner.precision,
         )
+        learner.check(data)
+        return learner
+
+    def check(self, data: FederatedData) -> None:
+        """Pass one sample, twice, so that a module that does not fit the data shows at once.
+
+        Raises:
+            ConfigError: It does not take the samples, does not give a score for every label, or
+                has nothing to train.
+        """
+        wanted = (
+            f"a module that takes samples of shape {data.sample_shape} of {data.name} and gives "
+            f"{data.num_classes} scores for each"
+        )
+        try:
+            with self._torch.no_grad():
+                x = self._torch.as_tensor(data.test.x[[0, 0]], device=self._device)
+                given = tuple(self._module.eval()(self._inputs(x[None])[0]).shape)
+        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+            message = f"learner.model must be {wanted}; got {error}"
+            raise ConfigError(message) from error
+        fits = len(given) == 2 and given[0] == 2 and given[1] >= data.num_classes
+        require(fits, "learner.model", wanted, f"scores of shape {given} for two samples")
+        idle = len(self._frozen) == len(list(self._module.parameters()))
+        require(not idle, "learner.model", "a module with parameters to train", "none")
 
     def initial(self, seed: int) -> Params:
         """The module's own initial parameters under the seed."""
@@ -147,7 +174,7 @@ class ModuleLearner:
                 part = slice(begin, begin + EVALUATION_BATCH)
                 inputs = self._inputs(torch.as_tensor(np.array(x[part])).to(self._device)[None])[0]
                 logits = self._logits(tensors, inputs)
-                labels = torch.as_tensor(y[part], device=self._device)
+                labels = torch.tensor(y[part], device=self._device)
                 each = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
                 loss[part] = each.double().cpu().numpy()
                 right[part] = (logits.argmax(dim=1) == labels).cpu().numpy()
@@ -161,7 +188,8 @@ class ModuleLearner:
         The loss of a sample that is not there is 0.
         """
         torch = self._torch
-        at_work = {k: v[: len(x)].detach().requires_grad_() for k, v in local.items()}
+        at_work = {k: v[: len(x)].detach() for k, v in local.items()}
+        learning = {k: v.requires_grad_() for k, v in at_work.items() if k not in self._frozen}
         logits = self._passed(at_work, x)
         each = torch.nn.functional.cross_entropy(
             logits.flatten(0, 1), y.flatten(), reduction="none"
@@ -169,11 +197,11 @@ class ModuleLearner:
         loss = torch.where(there, each.view_as(y), 0.0)
         gradients = torch.autograd.grad(
             (loss / there.sum(dim=1, keepdim=True)).sum(),
-            list(at_work.values()),
+            list(learning.values()),
             materialize_grads=True,  # a parameter that the module does not use
         )
         with torch.no_grad():
-            for (name, value), gradient in zip(at_work.items(), gradients, strict=True):
+            for (name, value), gradient in zip(learning.items(), gradients, strict=True):
                 if self._proximal:
                     gradient.add_(value - given[name], alpha=self._proximal)
                 value.sub_(gradient, alpha=self._rate)
@@ -232,11 +260,14 @@ class ModuleLearner:
         x = stored.float() * self._encoding.scale
         if x.ndim == 4:
             return x.unsqueeze(2)
-        return x.permute(0, 1, 4, 2, 3) if x.ndim == 5 and x.shape[-1] in (1, 3) else x
+        return x.permute(0, 1, 4, 2, 3) if channels_last(tuple(x.shape[2:])) else x
 
     def _built(self, seed: int) -> torch.nn.Module:
         with self._own_randomness(seed):
             module = self._make()
+        if not isinstance(module, self._torch.nn.Module):
+            message = f"learner.model must be a torch.nn.Module; got {type(module).__name__}"
+            raise ConfigError(message)
         self._torch.func.replace_all_batch_norm_modules_(module)
         on_cuda = self._convolutions == "auto" and self._device.type == "cuda"
         if on_cuda or self._convolutions == "products":
@@ -255,11 +286,14 @@ class ModuleLearner:
         before = torch.get_float32_matmul_precision()
         if self._precision == "tf32":
             torch.set_float32_matmul_precision("high")
+        convolutions = torch.backends.cudnn
+        rounds_off, convolutions.allow_tf32 = convolutions.allow_tf32, self._precision == "tf32"
         try:
             with lower:
                 yield
         finally:
             torch.set_float32_matmul_precision(before)
+            convolutions.allow_tf32 = rounds_off
 
     def _own_randomness(self, seed: int) -> Any:
         return _Seeded(self._torch, seed)
@@ -332,7 +366,9 @@ class _Maker:
     def __call__(self) -> Any:
         try:
             return getattr(import_module(self._module), self._name)(**self._arguments)
-        except (ImportError, AttributeError, TypeError) as error:
+        except ConfigError:
+            raise
+        except (ImportError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             given = f"{self._module}:{self._name} with {self._arguments}"
             message = f"learner.model must be a module that can be made; got {given}: {error}"
             raise ConfigError(message) from error
