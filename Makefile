@@ -11,13 +11,14 @@ BIN    := $(VENV)/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 WORKERS ?= 2
 KILLS  ?= 5000
+RUNS   ?= 10
 
 # Modules that cannot be imported without an extra, which the oldest environment has none of.
 NEEDS_EXTRAS := cli plots integrations kernels/compiled.py kernels/compiled_draws.py kernels/compiling.py \
     clients/compiled.py training/compiled.py testing/category/compiled.py simulation/learners/convolutions.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-pysyft test-flower check format docs bench bench-sim bench-store postgres soak clean
+.PHONY: help demo test test-oldest test-pysyft test-flower fuzz check format docs bench bench-sim bench-store postgres soak clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -39,6 +40,9 @@ postgres:
 
 soak: $(VENV)/.test postgres  ## kill durable selectors thousands of times and look at what is left
 	$(BIN)/python -m tests.store.soak --kills $(KILLS) --workers $(WORKERS)
+
+fuzz: $(VENV)/.test  ## the properties on examples that were never tried before, RUNS times
+	for run in $$(seq $(RUNS)); do OORT_EXAMPLES=fresh $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis tests || exit 1; done
 
 test-pysyft: $(PYSYFT)/.test  ## the PySyft adapter, which needs another version of Flower than the rest
 	$(PYSYFT)/bin/python -m pytest -n $(WORKERS) tests/integrations/pysyft tests/integrations/flower/test_rounds.py

@@ -49,6 +49,14 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert pages <= set(index.split())
 
 
+def test_every_file_that_the_design_names_is_there() -> None:
+    page = (DOCS / "design.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py)`", page)
+    roots = (ROOT, ROOT / "src" / "oort")
+    assert len(named) > 30
+    assert not [name for name in named if not any((root / name).is_file() for root in roots)]
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for document in [*ROOT.glob("*.md"), *DOCS.glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text("utf-8")):
