@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -243,6 +244,24 @@ def test_a_run_does_not_go_on_from_a_file_in_which_a_bit_has_flipped(
             run(small(), tmp_path / "run")
     path.write_bytes(content)
     assert run(small(), tmp_path / "run")
+
+
+def test_a_digit_that_makes_no_difference_to_its_number_is_a_damage_too(tmp_path: Path) -> None:
+    path = stopped(tmp_path) / "history.csv"
+    content = path.read_bytes()
+    number = next(n for n in re.findall(rb"\d\.\d{16,}", content) if same_when_flipped(n))
+    path.write_bytes(content.replace(number, flipped(number), 1))
+    with pytest.raises(DamagedFileError, match="must be as it was written"):
+        run(small(), tmp_path)
+
+
+def flipped(number: bytes) -> bytes:
+    """With another last bit of its last digit."""
+    return number[:-1] + bytes([number[-1] ^ 1])
+
+
+def same_when_flipped(number: bytes) -> bool:
+    return float(flipped(number)) == float(number)
 
 
 def test_a_run_of_a_version_without_checksums_goes_on(tmp_path: Path) -> None:

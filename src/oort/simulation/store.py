@@ -190,8 +190,12 @@ class CellFolder:
         kept = {HISTORY: history, PARTICIPATIONS: b"".join(some.to_bytes() for some in rounds)}
         self._checksums = {name: zlib.crc32(content) for name, content in kept.items()}
         for name, expected in checksums.items():
-            if self._checksums.get(name) != expected:
-                path = self._participations if name == PARTICIPATIONS else self.path / name
+            path = self._participations if name == PARTICIPATIONS else self.path / name
+            if path.name == name:  # its own bytes: two numbers of a CSV file may read the same
+                found = zlib.crc32(path.read_bytes()[: len(kept[name])])
+            else:
+                found = self._checksums[name]
+            if found != expected:
                 message = f"{path} must be as it was written; got other content: it is damaged"
                 raise DamagedFileError(message)
         for name, content in kept.items():

@@ -274,7 +274,7 @@ def test_a_client_that_raises_is_made_up_for_by_another() -> None:
 
 def test_the_pacers_deadline_ends_a_round_without_its_quorum() -> None:
     with fleet(6, slow({5}, 60.0)) as phones:
-        settings = {"pacer": {"preferred_s": 1.0}}
+        settings = {"pacer": {"preferred_s": 6.0}}
         job = Job(
             FedAvg(fraction_evaluate=0.0),
             oort.create_training_selector(settings),
@@ -282,7 +282,7 @@ def test_the_pacers_deadline_ends_a_round_without_its_quorum() -> None:
         )
         job.run(phones)
     assert job.rounds[0].ended_by == "deadline"
-    assert job.rounds[0].selection.preferred_s == 1.0
+    assert job.rounds[0].selection.preferred_s == 6.0
     assert job.rounds[0].clients("failed") == [5]
     assert len(job.rounds[0].clients("completed")) == 5
 
