@@ -107,6 +107,26 @@ def test_the_straw_man_keeps_to_the_budget_and_is_never_faster_than_our_bound(se
     assert straw.lower_bound_s <= ours.duration_s
 
 
+def test_a_solvers_bound_is_not_taken_where_its_tolerances_are_worth_samples() -> None:
+    """HiGHS takes one of these clients for the faster of two that could do it; it is not."""
+    first = {"samples": {"cat": 138_968_796_056, "dog": 2**40}, "samples_per_s": 40.38807395170437}
+    second = {
+        "samples": {"cat": 2**40, "dog": 489_427_937_890},
+        "samples_per_s": 45.79025963760581,
+    }
+    clients = {
+        1: {**first, "bandwidth_mbps": 8.0},
+        2: {**second, "bandwidth_mbps": 40.80189105174403, "max_samples": 721_698_524_635},
+    }
+    request: dict[str | int, int] = {"cat": 123_848_042_383, "dog": 158_893_956_566}
+    config = {"transfer_mb": 1, "budget": 1, "max_samples_per_client": 2**40, "tolerance": 0}
+    tester = selector_for(clients)
+    ours = tester.select_by_category(request, config)
+    straw = tester.select_by_category(request, {**config, "method": "milp"})
+    assert ours.optimal
+    assert straw.lower_bound_s <= ours.duration_s <= straw.duration_s
+
+
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("budgeted", [True, False])
 def test_the_straw_man_finds_the_same_optimum_with_few_rows_as_with_many(

@@ -23,6 +23,8 @@ from oort.types import Floats, Rows
 _LOG = logging.getLogger(__name__)
 _NOBODY: Rows = np.zeros(0, np.int64)
 
+_TOLERANCE = 1e-6  # of solvers, for what is whole and what is met
+_MOST_SPREAD = 1e9  # of seconds, the longest over the shortest
 _TIGHT = 20_000  # pairs of client and category up to which each is tied to its client
 
 
@@ -133,9 +135,21 @@ def _solved(
         )
         samples = None
     # Solvers prove bounds up to a tolerance of about a millionth; what is claimed stays below.
+    lower_s = bound * (1.0 - 2e-6) if _is_tame(problem) else float(model.lower[-1])
     return MilpResult(
-        samples=samples, lower_s=max(0.0, bound * (1.0 - 2e-6)), infeasible=infeasible, solver=name
+        samples=samples, lower_s=max(0.0, lower_s), infeasible=infeasible, solver=name
     )
+
+
+def _is_tame(problem: Problem) -> bool:
+    """Whether a solver's word for a bound can be taken.
+
+    A switch that is on by a millionth counts as off. Where that stands for a whole sample, or
+    seconds differ by more than a solver's numbers resolve, plans better than its bound exist.
+    """
+    seconds = np.concatenate([1.0 / problem.speed, problem.fixed_s[problem.fixed_s > 0]])
+    spread = float(seconds.max(initial=1.0) / seconds.min(initial=1.0))
+    return bool(problem.limit.max(initial=0) <= 1 / _TOLERANCE and spread <= _MOST_SPREAD)
 
 
 def _meets(problem: Problem, samples: Int64s) -> bool:
