@@ -91,6 +91,16 @@ def test_a_table_with_named_columns_is_read_by_their_names() -> None:
         assert known.samples_of("a") == {"cat": 4, "dog": 3}
 
 
+def test_columns_that_are_named_by_numbers_keep_them_unless_they_only_count() -> None:
+    pandas = pytest.importorskip("pandas", reason="DataFrames need pandas")
+    known = ClientInformation()
+    known.update_many(["a"], pandas.DataFrame([[5, 6]], columns=[7, 3]))
+    assert known.samples_of("a") == {7: 5, 3: 6}
+    named = ClientInformation(["cat", "dog"])
+    named.update_many(["a"], pandas.DataFrame([[5, 6]]))
+    assert named.samples_of("a") == {"cat": 5, "dog": 6}
+
+
 def test_bulk_numbers_may_be_masked_and_counts_of_any_kind() -> None:
     known = ClientInformation(["cat"])
     counts = np.array([[3], [4]], np.float16)

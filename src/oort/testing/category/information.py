@@ -652,8 +652,8 @@ def _as_given(matrix: Any) -> Any:
 
 def _column_names(counts: Counts) -> list[Any] | None:
     """The columns of a DataFrame or an Arrow table; none where they have no names of their own."""
-    names = getattr(counts, "column_names", getattr(counts, "columns", ()))
-    return list(names) if any(isinstance(name, str) for name in names) else None
+    names = list(getattr(counts, "column_names", getattr(counts, "columns", ())))
+    return None if names == list(range(len(names))) else names
 
 
 def _table(
