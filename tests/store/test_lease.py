@@ -150,7 +150,7 @@ def test_a_holder_that_was_asleep_cannot_write_even_where_its_number_is_free_aga
 
 _WORK = """
 import sys, oort
-selector = oort.open_selector(sys.argv[1], store=oort.StoreConfig(lease_s=0.4))
+selector = oort.open_selector(sys.argv[1], store=oort.StoreConfig(lease_s=2.0))
 selector.register_clients(range(30))
 print("holding", flush=True)
 for line in sys.stdin:
