@@ -105,18 +105,32 @@ def test_another_experiment_does_not_go_on_in_the_same_folder(tmp_path: Path) ->
         run(small(data={"clients": 61}), tmp_path)
 
 
+# Whoever waits for its eighth round has time to see it, however busy the machine is.
+SLOW_FROM_ROUND_8 = """
+import json, sys, time
+from pathlib import Path
+from oort.cli import main, simulate
+from oort.simulation import SimulationConfig
+from oort.simulation.store import CellFolder
+
+note = CellFolder.append
+
+def note_slowly(self, result):
+    note(self, result)
+    time.sleep(0.3 if result.record.round >= 8 else 0.0)
+
+CellFolder.append = note_slowly
+simulate.load = lambda path: SimulationConfig.from_dict(json.loads(Path(path).read_text()))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def start(tmp_path: Path, into: Path) -> subprocess.Popen[str]:
     """A real ``oort simulate`` in a process of its own, once it has played some rounds."""
     config = tmp_path / "job.json"
     config.write_text(json.dumps(small(**LONG).to_dict()))
-    code = (
-        "import json, sys; from pathlib import Path; from oort.cli import simulate, main; "
-        "from oort.simulation import SimulationConfig; "
-        "simulate.load = lambda p: SimulationConfig.from_dict(json.loads(Path(p).read_text())); "
-        "sys.exit(main(sys.argv[1:]))"
-    )
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "simulate", str(config), "--into", str(into)],
+        [sys.executable, "-c", SLOW_FROM_ROUND_8, "simulate", str(config), "--into", str(into)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -253,6 +267,29 @@ def test_a_digit_that_makes_no_difference_to_its_number_is_a_damage_too(tmp_path
     path.write_bytes(content.replace(number, flipped(number), 1))
     with pytest.raises(DamagedFileError, match="must be as it was written"):
         run(small(), tmp_path)
+
+
+def test_a_run_that_is_through_is_not_reported_from_a_history_that_has_changed(
+    tmp_path: Path,
+) -> None:
+    assert run(small(), tmp_path)
+    path = tmp_path / "oort-seed0" / "history.csv"
+    content = path.read_bytes()
+    path.write_bytes(content[:-20] + bytes([content[-20] ^ 1]) + content[-19:])
+    with pytest.raises(DamagedFileError, match=r"history\.csv must be as it was written"):
+        read_runs([tmp_path])
+    path.write_bytes(content)
+    assert len(read_runs([tmp_path])[0].records) == 6
+
+
+def test_a_run_that_is_named_twice_or_by_a_dot_is_one_run_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(small(), tmp_path / "phones")
+    monkeypatch.chdir(tmp_path / "phones")
+    curves = read_runs([".", tmp_path / "phones"])
+    assert {curve.run for curve in curves} == {"phones"}
+    assert len(curves) == len(read_runs([tmp_path / "phones"]))
 
 
 def flipped(number: bytes) -> bytes:

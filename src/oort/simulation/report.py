@@ -71,10 +71,15 @@ def read_runs(paths: Sequence[str | Path]) -> list[Curve]:
 
     Raises:
         ConfigError: A folder is not that of a run, or holds no round yet.
+        DamagedFileError: A file in it is not as it was written.
     """
-    folders = [Path(path) for path in paths]
+    folders = {Path(path).resolve(): Path(path) for path in paths}  # each once
     same_name = len({f.name for f in folders}) < len(folders)
-    curves = [c for f in folders for c in _read_run(f, str(f) if same_name else f.name)]
+    curves = [
+        c
+        for f, given in folders.items()
+        for c in _read_run(f, str(given) if same_name else f.name)
+    ]
     if not any(curve.records for curve in curves):
         message = f"{', '.join(map(str, paths))} must hold at least one round; got none"
         raise ConfigError(message)
@@ -169,6 +174,7 @@ def _read_run(path: Path, name: str) -> list[Curve]:
         files = RunFolder(path).cell(cell.strategy, cell.seed)
         if not (files.path / "history.csv").is_file():
             continue
+        files.require_as_written()
         parts = _participations(files)
         records = _rows(files, "history", RoundRecord)
         met = [p.client + 1 for p in parts] + [r.online for r in records]

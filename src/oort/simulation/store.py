@@ -108,6 +108,20 @@ class CellFolder:
                 message = f"{path} must be there beside its checkpoint; got nothing"
                 raise DamagedFileError(message)
 
+    def require_as_written(self) -> None:
+        """Refuse a run that is through and whose history has changed since.
+
+        Raises:
+            DamagedFileError: It has, or its checkpoint cannot be read.
+        """
+        stored = self.path / "checkpoint.npz"
+        if not (self.is_complete and stored.is_file()):
+            return
+        expected = read_checkpoint(stored)[1].get(HISTORY)
+        path = self.path / HISTORY
+        if expected is not None and zlib.crc32(path.read_bytes()) != expected:
+            raise _damaged(path)
+
     def _require_whole(
         self, state: JobState, records: Sequence[RoundRecord], rounds: Sequence[Attendance]
     ) -> None:
@@ -157,6 +171,7 @@ class CellFolder:
         _replace(
             self.path / "participations.csv", header(Participation) + "".join(map(line, parts))
         )
+        _sync(self.path / "participations.csv")  # before the records that it is made of go
         if fmt == "parquet":
             rounds = read_csv(self.path / HISTORY, RoundRecord)
             write_parquet(self.path / "history.parquet", RoundRecord, rounds)
@@ -196,8 +211,7 @@ class CellFolder:
             else:
                 found = self._checksums[name]
             if found != expected:
-                message = f"{path} must be as it was written; got other content: it is damaged"
-                raise DamagedFileError(message)
+                raise _damaged(path)
         for name, content in kept.items():
             _replace(self.path / name, content)
         self._cut_timings(records[-1].round if records else 0)
@@ -342,6 +356,10 @@ def read_checkpoint(path: Path) -> tuple[JobState, dict[str, int]]:
     except UNREADABLE as error:
         message = f"{path} must be a checkpoint; got {error}"
         raise DamagedFileError(message) from error
+
+
+def _damaged(path: Path) -> DamagedFileError:
+    return DamagedFileError(f"{path} must be as it was written; got other content: it is damaged")
 
 
 def _laps(result: RoundResult) -> str:
