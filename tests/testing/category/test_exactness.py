@@ -115,7 +115,7 @@ def test_a_solvers_bound_is_not_taken_where_its_tolerances_are_worth_samples() -
         "samples_per_s": 45.79025963760581,
     }
     clients = {
-        1: {**first, "bandwidth_mbps": 8.0},
+        1: {**first, "bandwidth_mbps": 8.0, "transfer_mb": 0.0},
         2: {**second, "bandwidth_mbps": 40.80189105174403, "max_samples": 721_698_524_635},
     }
     request: dict[str | int, int] = {"cat": 123_848_042_383, "dog": 158_893_956_566}
