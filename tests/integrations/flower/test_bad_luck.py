@@ -262,7 +262,7 @@ def test_an_evaluation_without_a_timeout_ends_where_a_client_is_silent() -> None
     with fleet(4, dead={2}) as phones:
         job = Job(
             FedAvg(fraction_train=0.0, fraction_evaluate=1.0),
-            config={"identify": "node-id", "reply_timeout_s": 2.0},
+            config={"identify": "node-id", "reply_timeout_s": 6.0},
         )
         arrays = ArrayRecord([np.zeros(2)])
         result = job.strategy.start(phones.grid, arrays, num_rounds=1, timeout=math.inf)
@@ -284,7 +284,7 @@ def test_a_classic_evaluation_that_would_wait_for_a_day_ends_with_an_error() -> 
 def test_a_classic_evaluation_without_a_timeout_ends_where_a_client_is_silent() -> None:
     inside = ClassicFedAvg(fraction_evaluate=1.0, initial_parameters=classic.START)
     with fleet(4, phones(), dead={2}) as running:
-        job = classic.Job(inside, config={"identify": "node-id", "reply_timeout_s": 3.0})
+        job = classic.Job(inside, config={"identify": "node-id", "reply_timeout_s": 6.0})
         config = ServerConfig(num_rounds=1, round_timeout=None)
         history = start_grid(grid=running.grid, config=config, strategy=job.strategy)
     assert history.losses_distributed == [(1, 0.5)]

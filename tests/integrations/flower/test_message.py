@@ -251,7 +251,7 @@ def test_the_round_ends_at_the_quorum_and_the_slow_are_cut_off() -> None:
 def test_those_who_did_not_answer_by_the_timeout_failed() -> None:
     with fleet(4, dead={2}) as phones:
         job = Job(FedAvg(fraction_evaluate=0.0), config={"identify": "node-id"})
-        result = job.run(phones, timeout=4.0)
+        result = job.run(phones, timeout=8.0)
         silent = next(node for node, p in phones.partition_of.items() if p == 2)
     assert job.rounds[0].ended_by == "timeout"
     assert job.rounds[0].clients("failed") == [silent]
